@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install workshop run test slow quick check whole browser format lint typecheck fuzz bench chaos load fair churn widget lock wheel sbom audit clean
+.PHONY: help install workshop run test slow quick check whole browser format lint typecheck fuzz bench chaos load churn widget lock wheel sbom audit clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,14 +118,10 @@ else
 	@$(PYTEST) --whole -q $(PARALLEL) -k "kill or fault or crowd" tests/channels/slack
 	@$(PYTEST) --whole -q -s --timeout=600 tests/e2e/test_edges.py tests/e2e/test_edges_memory.py
 	@PARLEY_ROUNDS=50 $(PYTEST) --whole -q tests/e2e/test_cuts.py
-	@$(BIN)/python -m tests.load.fair
 endif
 
 load: workshop ## Measure 300 streams through several processes on Postgres, in about five minutes
 	@$(BIN)/python -m tests.load $(if $(SHORT),--streams 10 --rounds 1,--write)
-
-fair: workshop ## Measure how long one visitor waits beside three who flood, in half a minute
-	@$(BIN)/python -m tests.load.fair
 
 churn: workshop ## Have clients come and go and see memory stay flat, in about 20 minutes (MINUTES=5 for fewer)
 	@$(BIN)/python -m tests.load.churn --minutes $(or $(MINUTES),20) --write

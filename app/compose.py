@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -42,7 +41,6 @@ from app.api.bodies.token_wire import TokenAnswer
 from app.api.deps import Services, operator
 from app.api.entrance.callers import Callers
 from app.api.entrance.guard import RequestGuard
-from app.api.entrance.headers import SafeHeaders
 from app.api.entrance.scopes import admitted
 from app.api.operations import Recording
 from app.api.problems import answers
@@ -67,9 +65,10 @@ from app.api.routes import (
 )
 from app.api.routes.mcp_client import client_document, client_router
 from app.channels import CHANNELS
+from app.checks import warn
 from app.console import routes as console
 from app.files import Files, read_once, toolset_with
-from app.middleware import protect
+from app.middleware import SafeHeaders, protect
 from app.models import Models, notice
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
@@ -77,7 +76,6 @@ from app.serving.metrics import Metrics, Requests
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
 from app.settings import Settings
-from app.start_warnings import warn
 from app.storage.keys import ApiKey, check_secret, load_keys
 from app.storage.migrate import check_migrated
 from channels.spec import ChannelSpec
@@ -185,7 +183,7 @@ async def running(
     try:
         await core.start()
         await files.load(core)
-        await warn(core, settings, models, datetime.now(UTC).date(), looked_for)
+        await warn(core, settings, looked_for)
         look = None if settings.postgres is None else look_at(parts.database, workers[0])
         yield Running(core, parts.database, look, files)
     finally:

@@ -19,7 +19,7 @@ from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from app import logs
-from app.api.entrance.peers import UnnamedProxies, trust_proxies
+from app.api.entrance.callers import UnnamedProxies, trust_proxies
 from app.collector import SELDOM
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.files import Files

@@ -3,24 +3,20 @@
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import date, timedelta
 from typing import Protocol, TypedDict, runtime_checkable
 
 import structlog
 from pydantic import SecretStr
 
-from agent_core import Clock, Definition
+from agent_core import Clock
 from agent_core.providers.base import Provider
 from agent_core.providers.demo import DemoProvider
 from agent_core.providers.extras import Extras
-from agent_core.providers.models import UNKNOWN, Vision, find, table
+from agent_core.providers.models import Vision
 from app.settings import DEMO, Settings
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 OPENAI_URL = "https://api.openai.com/v1"
-NOTICE_DAYS = 60
-"""How many days before its end a model is warned of."""
-UNLISTED = "check its spelling; a model that is not listed works if its provider has it, at an unknown cost"
 DEMO_NOTICE = "This is a demonstration: no model answers here, a script does."
 _log = structlog.get_logger("parley.models")
 
@@ -112,29 +108,3 @@ def why_demo(settings: Settings) -> str:
     if settings.default_key is not None:
         return f"PARLEY_MODEL asks for it; unset it, and the model of {settings.default_key} answers."
     return "For a real model set ANTHROPIC_API_KEY or OPENAI_API_KEY and start again."
-
-
-def models_of(definition: Definition) -> Iterator[str]:
-    """Give the models that an agent names."""
-    named = (definition.controls.model, definition.model, *definition.fallback_models)
-    yield from (model for model in named if model is not None)
-
-
-def is_unlisted(listed: str) -> bool:
-    """Return whether a model, named by its vendor, is missing among those known of it; other providers serve any."""
-    return listed.partition(":")[0] in table().defaults and find(listed) is UNKNOWN
-
-
-def warn_of_model(model: str, today: date, *, agent: str | None = None, listed: str | None = None) -> None:
-    """Log that *model*, which *agent* or PARLEY_MODEL names, is not known, or is not served much longer.
-
-    *listed* is its name in the model table, if that is another.
-    """
-    named_by = f"agent {agent}" if agent else "PARLEY_MODEL"
-    if is_unlisted(listed or model):
-        _log.warning("model.unlisted", model=model, named_by=named_by, remedy=UNLISTED)
-    ends = find(listed or model).ends
-    if ends is None or today < ends - timedelta(days=NOTICE_DAYS):
-        return
-    event = "model.ended" if today > ends else "model.ending"
-    _log.warning(event, model=model, ends=ends.isoformat(), named_by=named_by, remedy="name another model")

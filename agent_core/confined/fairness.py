@@ -8,10 +8,6 @@ from contextlib import asynccontextmanager
 
 from agent_core.clock import Clock
 
-SHARE = 2
-"""Jobs of one owner in the queue; what it asks beyond them waits for its own, and takes no place of others."""
-APART = 8
-"""Places in the queue that are operators' alone: what people send never fills them."""
 MAX_OF_ONE = 8
 """Jobs of one owner at once, its waiting ones included."""
 _BARRED_FOR = 60_000
@@ -29,8 +25,6 @@ class OwnerBarred(Exception):
 class FairQueue:
     """The jobs that wait for one of *places*, by owner; at most *waiting* are in the queue besides those that run.
 
-    Owners who are *apart*, operators, have `APART` more of their own.
-
     Fair queueing by start tags: a job's tag is one above that of its owner's job before it, and not below that of the
     job begun last; the lowest goes first. The owner "" is unknown: it is one like others, but never barred.
     """
@@ -40,29 +34,22 @@ class FairQueue:
         self._free, self._begun, self._count = places, 0, 0
         self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
         self._jobs = Counter[str]()
-        self._apart: set[str] = set()
         self._last: dict[str, int] = {}
         self._killed: dict[str, int] = {}
         self._barred: dict[str, int] = {}
 
-    def enter(self, owner: str, *, apart: bool = False) -> None:
+    def enter(self, owner: str) -> None:
         """Count a job of *owner*; raise QueueFull when too many wait, OwnerBarred when the owner is."""
         self.check(owner)
-        others = (each for name, each in self._jobs.items() if (name in self._apart) == apart)
-        if self._jobs[owner] >= MAX_OF_ONE or (
-            self._jobs[owner] < SHARE and sum(min(SHARE, each) for each in others) >= (APART if apart else self._most)
-        ):
+        if self._jobs[owner] >= MAX_OF_ONE or self._jobs.total() >= self._most:
             raise QueueFull
         self._jobs[owner] += 1
-        if apart:
-            self._apart.add(owner)
 
     def leave(self, owner: str) -> None:
         """End a job that has entered."""
         self._jobs[owner] -= 1
         if not self._jobs[owner]:
             del self._jobs[owner]
-            self._apart.discard(owner)
             self._last.pop(owner, None)
 
     def check(self, owner: str) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from agent_core.domain.agents import Controls
 from agent_core.domain.messages import Actor, Message, Part
-from agent_core.domain.quotas import ANYWHERE, Origin, lane_of
+from agent_core.domain.quotas import ANYWHERE, Origin
 
 Overlap = Literal["queue", "steer", "interrupt", "reject"]
 INTERRUPTED = "interrupted"
@@ -64,11 +64,6 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     def all_parts(self) -> tuple[Part, ...]:
         """What it says, the imported messages first."""
         return (*(part for old in self.history for part in old.parts), *self.parts)
-
-    @property
-    def lane(self) -> int:
-        """The lane in which a run that answers it waits."""
-        return lane_of(self.actor, self.origin)
 
 
 class SteeredContext(msgspec.Struct, frozen=True):

@@ -85,8 +85,6 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ANYWHERE = Origin()
-OPERATORS, PEOPLE = 0, 1
-"""Lanes: the runs of operators and services start before those of people."""
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,11 +129,6 @@ class Subject(msgspec.Struct, frozen=True):
     quota: Quota
 
 
-def lane_of(actor: Actor, origin: Origin) -> int:
-    """Return the lane in which a run that *actor* asks for waits."""
-    return OPERATORS if origin.is_operator or actor.kind not in ("visitor", "user") else PEOPLE
-
-
 def key_of(scope: str, name: str) -> int:
     """Return the number, of 64 bits, under which *name* is counted: not the name, though a guess can be confirmed."""
     return int.from_bytes(blake2b(f"{scope}\0{name}".encode(), digest_size=8).digest(), signed=True)
@@ -144,9 +137,9 @@ def key_of(scope: str, name: str) -> int:
 def subjects(quotas: bytes | None, actor: Actor, origin: Origin) -> list[Subject]:
     """Return whose use a request counts towards, in the order of their keys; only those that have a bound.
 
-    *quotas* is JSON of `Quotas`; None are the defaults.
+    Operators and services have no quota. *quotas* is JSON of `Quotas`; None are the defaults.
     """
-    if lane_of(actor, origin) == OPERATORS:
+    if origin.is_operator or actor.kind not in ("visitor", "user"):
         return []
     stored_quotas = read(quotas)
     scope: Scope = "visitor" if actor.kind == "visitor" else "user"

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,34 +35,27 @@ class Driven:
 
 
 class Pool:
-    """Drives up to *max_runs* runs.
-
-    The last free places, `kept` of them, are for actors who have no run here: a run that runs is never displaced, so
-    an actor who fills all other places would otherwise let one who asks for the first time wait for the end of a run.
-    """
+    """Drives up to *max_runs* runs; while others wait for room the sweep chooses the next one."""
 
     def __init__(self, runs: Runs, membership: Membership, *, max_runs: int) -> None:
         self._runs, self._membership, self._max_runs = runs, membership, max_runs
-        self.reserved = reserved_of(max_runs)
         self.driven: dict[int, Driven] = {}
         """What is driven, by the run's key."""
         self.losses = Losses()
         self.is_closed = False
         self.is_crowded = False
         """Whether runs wait for room here; the sweep, which chooses the next one, notes when none does any more."""
-        self._new_wait = False
-        """Whether a run that a kept place would do for waits too."""
-        self._reserved: Counter[int] = Counter()
+        self._reserved = 0
         self._taking: dict[int, asyncio.Future[None]] = {}
         self._again: set[int] = set()
         self._freed = asyncio.Event()
 
     @property
     def capacity(self) -> int:
-        """How many more runs this worker may drive, in the kept places too."""
+        """How many more runs this worker may drive."""
         if self.is_closed or not self._membership.is_well:
             return 0
-        return max(0, self._max_runs - len(self.driven) - len(self._taking) - self._reserved.total())
+        return max(0, self._max_runs - len(self.driven) - len(self._taking) - self._reserved)
 
     @property
     def load(self) -> float:
@@ -72,51 +64,34 @@ class Pool:
 
     def has_capacity(self) -> bool:
         """Return whether one more run of anyone may begin at once: there is room, and it is not for one that waits."""
-        return self.capacity > self.reserved and not self.is_crowded
+        return self.capacity > 0 and not self.is_crowded
 
     @contextmanager
-    def reserve(self, actor: int) -> Generator[bool]:
-        """Reserve room for a run of *actor* that is about to begin; False when there is none: then it waits."""
+    def reserve(self) -> Generator[bool]:
+        """Reserve room for a run that is about to begin; False when there is none: then it waits."""
         has_room = self.has_capacity()
-        if not has_room and actor not in self._busy():
-            has_room = self.capacity > 0 and not self._new_wait
-            self._new_wait |= not has_room
         self.is_crowded |= not has_room
-        self._reserved[actor] += has_room
+        self._reserved += has_room
         try:
             yield has_room
         finally:
-            self._reserved[actor] -= has_room
-            if not self._reserved[actor]:
-                del self._reserved[actor]
+            self._reserved -= has_room
             self._offer()
 
-    def choose(self, waiting: Sequence[Due], room: int) -> tuple[list[Due], list[Due]]:
+    def choose(self, waiting: Sequence[Due], room: int) -> tuple[Sequence[Due], Sequence[Due]]:
         """Return which of *waiting*, first come first, may begin in *room* places, and which are left."""
-        chosen: list[Due] = []
-        left: list[Due] = []
-        busy = self._busy()
-        for run in waiting:
-            free = room - len(chosen)
-            (chosen if free > self.reserved or (free > 0 and run.actor not in busy) else left).append(run)
-            if free > 0:
-                busy.add(run.actor)
         if room:
-            self.is_crowded, self._new_wait = bool(left), any(run.actor not in busy for run in left)
-        return chosen, left
+            self.is_crowded = len(waiting) > room
+        return waiting[:room], waiting[room:]
 
     def hurry(self) -> None:
         """Have the sweep choose among the runs that wait: soon if there is room, else once there is."""
-        self.is_crowded = self._new_wait = True
+        self.is_crowded = True
         self._offer()
-
-    def _busy(self) -> set[int]:
-        """Return the actors who have a run here, or are about to."""
-        return {driven.run.actor for driven in self.driven.values()} | self._reserved.keys()
 
     def _offer(self) -> None:
         """Notify the sweep if there is room for which runs wait."""
-        if self.is_crowded and self.capacity > (0 if self._new_wait else self.reserved):
+        if self.is_crowded and self.capacity > 0:
             self._notify_freed()
 
     async def freed(self) -> None:
@@ -249,11 +224,6 @@ class Pool:
     def _notify_freed(self) -> None:
         self._freed.set()
         self._freed.clear()
-
-
-def reserved_of(max_runs: int) -> int:
-    """Return how many of *max_runs* places are kept for actors without a run: an eighth, and one of a few."""
-    return max(0, min(max(1, max_runs // 8), max_runs - 1))
 
 
 def report(error: Exception, membership: Membership) -> None:

@@ -1,11 +1,8 @@
 """Backlog: how many runs are queued over all processes, and when that is too many to accept more."""
 
-from collections import Counter
-
 import structlog
 
 from agent_core.clock import Clock
-from agent_core.domain.quotas import PEOPLE
 from agent_core.errors import RateLimited, Unavailable
 from agent_core.store.database import Database
 from agent_core.store.work import limits
@@ -22,23 +19,18 @@ class Backlog:
     def __init__(self, database: Database, clock: Clock, limit: int | None) -> None:
         """*limit* runs may be queued; None sets no bound, and nothing is counted."""
         self._database, self._clock, self._limit = database, clock, limit
-        self.waiting: Counter[int] = Counter()
-        """How many runs are queued, by lane."""
+        self.waiting = 0
 
-    def refusal(self, lane: int) -> RateLimited | None:
-        """Return the error for a message that would add to a full backlog, None while there is room for its *lane*.
-
-        What people have queued does not count against operators: those are refused for what they queued themselves.
-        """
-        counted = self.waiting.total() if lane == PEOPLE else self.waiting[lane]
-        if self._limit is None or counted < self._limit:
+    def refusal(self) -> RateLimited | None:
+        """Return the error for a message that would add to a full backlog, None while there is room."""
+        if self._limit is None or self.waiting < self._limit:
             return None
         text = "More runs are queued than this server accepts; send the same again later."
         return RateLimited(text, RETRY_AFTER, limit="backlog")
 
-    def note(self, lane: int) -> None:
+    def note(self) -> None:
         """Count a run that this process has just queued."""
-        self.waiting[lane] += 1
+        self.waiting += 1
 
     async def watch(self) -> None:
         """Count at once and then every second until cancelled; while the database is away the last count stays."""
@@ -52,5 +44,5 @@ class Backlog:
             await self._clock.sleep(_COUNT_EVERY)
 
     async def count(self) -> None:
-        """Count the queued runs of each lane."""
+        """Count the queued runs."""
         self.waiting = await self._database.read(limits.count_queued)

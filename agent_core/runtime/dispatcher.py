@@ -7,8 +7,6 @@ from typing import Any
 
 import structlog
 
-from agent_core.domain.messages import Actor
-from agent_core.domain.quotas import key_of
 from agent_core.engine.base import Engine
 from agent_core.engine.runs import Segment
 from agent_core.errors import Unavailable
@@ -58,9 +56,9 @@ class Dispatcher:
         """Return the name of this worker while it has room for another run."""
         return self._engine.worker if self._engine.pool.has_capacity() else None
 
-    def reserve(self, actor: Actor) -> AbstractContextManager[bool]:
-        """Keep room for a run of *actor* that is about to begin here; False when there is none."""
-        return self._engine.pool.reserve(key_of(actor.kind, actor.id))
+    def reserve(self) -> AbstractContextManager[bool]:
+        """Keep room for a run that is about to begin here; False when there is none."""
+        return self._engine.pool.reserve()
 
     def begin(self, run: RunRef, segment: Segment) -> None:
         """Drive a run that this worker owns already."""

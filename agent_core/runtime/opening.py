@@ -149,7 +149,7 @@ class Openings:
         own, refreeze = (cached.agent, None) if successor is None else successor
         window = cached.window
         asks = await self._segments.sources.asked_by(own, window.history)
-        with self._dispatcher.reserve(inbound.actor) as has_capacity:
+        with self._dispatcher.reserve() as has_capacity:
             prefix = refreeze.prefix_after(cached.ref.snapshot, window.snapshot) if refreeze else window.snapshot
             prepared = self._prepare(asks, window, inbound, after=window.seq, has_capacity=has_capacity, prefix=prefix)
             wanted = msgspec.structs.replace(prepared.intake, agent=owner, loaded=cached.ref, refreeze=refreeze)
@@ -200,7 +200,7 @@ class Openings:
         self, prototype: Prototype, opening: NewSession, window: Window, inbound: Inbound
     ) -> Receipt:
         asks = await self._segments.sources.asked_by(prototype.agent, window.history)
-        with self._dispatcher.reserve(inbound.actor) as has_capacity:
+        with self._dispatcher.reserve() as has_capacity:
             prepared = self._prepare(
                 asks, window, inbound, after=FIRST_SEQS, has_capacity=has_capacity, prefix=window.snapshot
             )
@@ -258,7 +258,7 @@ class Openings:
             self._dispatcher.begin(done.started, segment)
             log_cache_notes(done.started.id, done.facts)
         elif any(fact.type == e.RunQueued.type for fact in done.facts):
-            self._backlog.note(prepared.intake.inbound.lane)
+            self._backlog.note()
         self._dispatcher.dispatch(done.freed)
         if done.interrupted is not None:
             self._dispatcher.interrupt(done.interrupted.key)
@@ -306,7 +306,7 @@ class Openings:
             step=(),
             freezes=agent.snapshot.hash != prefix,
             now=now,
-            refusal=self._backlog.refusal(inbound.lane),
+            refusal=self._backlog.refusal(),
             refused=self._refusals.of("message", own.id, inbound.actor, inbound.origin),
         )
         if len(inbound.history) > MANY:

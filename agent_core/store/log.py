@@ -10,7 +10,6 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.quotas import PEOPLE
 from agent_core.errors import LostRun
 from agent_core.store.codes import CODES, TYPES
 from agent_core.store.statements import Statement, literal, literals
@@ -45,7 +44,6 @@ class RunRef(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str
     first_seq: int
     options: bytes | None = None
-    lane: int = PEOPLE
     actor: int = 0
     queued_at: int = 0
     charged: bytes | None = None

@@ -155,7 +155,7 @@ class EventRow(SQLModel, table=True):
 class RunRow(SQLModel, table=True):
     """A run. *input_seq* orders the session's queue; *due_at* is when it must be looked at again.
 
-    *lane*, *actor* (a number, see `quotas.key_of`) and *queued_at* order the queue of all sessions; *charged* are the
+    *actor* (a number, see `quotas.key_of`) and *queued_at* order the queue of all sessions; *charged* are the
     numbers of those whose quotas it uses, 8 bytes each. *asker* is JSON of the `Actor` who asked, without a name.
     """
 
@@ -183,7 +183,6 @@ class RunRow(SQLModel, table=True):
     last_seq: int | None = _big(nullable=True)
     snapshot: str = Field(sa_column=Column(String(32), nullable=False))
     options: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
-    lane: int = Field(default=1, sa_column=Column(SmallInteger, nullable=False, server_default=text("1")))
     actor: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default=text("0")))
     queued_at: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default=text("0")))
     charged: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))

@@ -72,13 +72,13 @@ class FileReader:
         self._queue: FairQueue | None = None
         self._place: tuple[asyncio.AbstractEventLoop, int] | None = None
 
-    async def read(self, data: bytes, *, name: str, mime: str, owner: str, apart: bool = False) -> ReadFile:
-        """Return the file, of the type *mime*, as it is to be kept; the places of people are not of those *apart*.
+    async def read(self, data: bytes, *, name: str, mime: str, owner: str) -> ReadFile:
+        """Return the file, of the type *mime*, as it is to be kept.
 
         Raises `InvalidInput`, `RateLimited`, `Unavailable`.
         """
         queue, reading = self._queue_here(), FILE_KINDS[mime].reading
-        async with _place_in(queue, owner, apart=apart):
+        async with _place_in(queue, owner):
             if self.check is not None and (why := await self.check.refusal(data)) is not None:
                 raise InvalidInput("file", f"was refused by the check of files: {why}.")
             if reading == "text":
@@ -114,10 +114,10 @@ class FileReader:
 
 
 @asynccontextmanager
-async def _place_in(queue: FairQueue, owner: str, *, apart: bool) -> AsyncGenerator[None]:
+async def _place_in(queue: FairQueue, owner: str) -> AsyncGenerator[None]:
     """Hold a place in *queue*; raises `RateLimited`, `Unavailable`."""
     try:
-        queue.enter(owner, apart=apart)
+        queue.enter(owner)
         try:
             async with queue.place(owner):
                 queue.check(owner)

@@ -1,6 +1,7 @@
 """What routes ask for: the core, the caller, and what the caller may see."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Header, Query, Request
@@ -11,11 +12,10 @@ from fastapi.routing import APIRoute
 from pydantic import WithJsonSchema
 
 from agent_core import Actor, Core, Forbidden, InvalidInput, NotFound, Origin, RunObject, SessionObject, UnknownCursor
+from app.serving.caps import Turns, address_in, visitors_address
 from app.serving.credentials import Credentials
-from app.serving.drawings import SEARCHES, Drawings
-from app.serving.newcomers import Newcomers
 from app.serving.readers import Readers, Seat, StreamBounds
-from app.serving.shares import address_in, share_of
+from app.serving.windows import Newcomers
 from channels.web.identity import ACT_AS, Principal, TokenSigner
 from channels.web.settings import settings_of
 from channels.web.visible import ShowTools
@@ -40,9 +40,9 @@ class Services:
     credentials: Credentials
     https: bool = False
     is_named: bool = False
-    drawings: Drawings = field(default_factory=Drawings)
     newcomers: Newcomers = field(default_factory=Newcomers)
-    searches: Drawings = field(default_factory=lambda: Drawings(kind=SEARCHES))
+    drawings: Turns = field(default_factory=partial(Turns, "drawings", "Too many charts are drawn now; ask again."))
+    searches: Turns = field(default_factory=partial(Turns, "searches", "Too many searches are under way; ask again."))
 
 
 async def services(request: Request) -> Services:
@@ -76,7 +76,7 @@ def origin_of(request: Request) -> Origin:
     principal: Principal = request.scope["parley.principal"]
     if not principal.visitor:
         return Origin(is_operator=True)
-    return Origin(address=share_of(principal, request.scope), is_anonymous=principal.is_anonymous)
+    return Origin(address=visitors_address(principal, request.scope), is_anonymous=principal.is_anonymous)
 
 
 async def known_query(request: Request) -> None:
@@ -129,11 +129,6 @@ def _seq(name: str, text: str | None) -> int:
     return int(text)
 
 
-async def share(request: Request, principal: Caller) -> str | None:
-    """Return the address whose share of what visitors may use the caller's is."""
-    return share_of(principal, request.scope)
-
-
 async def seat_of(request: Request, session: str) -> Seat:
     """Return where a stream of *session* to *request*'s caller is counted, with the bounds of a visitor's agent."""
     services: Services = request.app.state.services
@@ -143,10 +138,9 @@ async def seat_of(request: Request, session: str) -> Seat:
         limits = (await services.core.agents.get(principal.agent)).definition.limits
         scopes = (limits.visitor, limits.address, limits.everyone)
         bounds = StreamBounds(*(each.open_streams for each in scopes))
-    return services.readers.of(principal, session, share=share_of(principal, request.scope), bounds=bounds)
+    return services.readers.of(principal, session, address=visitors_address(principal, request.scope), bounds=bounds)
 
 
-Share = Annotated[str | None, Depends(share)]
 Show = Annotated[ShowTools | None, Depends(show_of)]
 Limit = Annotated[int, Depends(limit_of)]
 After = Annotated[int, Depends(seq_of)]

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from agent_core import Forbidden, ParleyError
 from app.api.bodies.wire import answer, rfc3339
 from app.api.deps import Services, Wired
-from app.api.entrance.large import BodyRoute
+from app.api.entrance.body import BodyRoute
 from app.api.problems import problem, slowed
 from channels.web.demo import LOOPBACK, host_name, is_address, is_forwarded, is_near
 from channels.web.identity import LOGIN_SECONDS, Principal

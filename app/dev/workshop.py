@@ -10,6 +10,7 @@ from agent_core import Channels, ConfigError, Core, Definition, InvalidInput, Un
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Scope
 from app.agents import SUFFIXES, read_agents, usable
+from app.checks import of_budget, warn_of_budget
 from app.compose import CHANNELS
 from app.dev.watching import Marks, Watched
 from app.files import load_servers, places_of
@@ -17,7 +18,6 @@ from app.mcp_file import read_mcp_file
 from app.own_tools.toolset import OwnTools
 from app.printer import say
 from app.settings import Settings, check_agents_model
-from app.strangers import costs_without_end, warn_of_strangers
 from app.tool_files import ToolFiles
 
 ENV_FILE = Path(".env")
@@ -91,11 +91,11 @@ class Workshop:
 
     def _warn(self, definitions: Sequence[Definition]) -> None:
         """Log which agents strangers may now use at any cost; the start warns of those that it finds."""
-        costly = {each.name: each for each in definitions if costs_without_end(each)}
+        costly = {each.name: each for each in definitions if any(of_budget(each))}
         before = costly if self._without_budget is None else self._without_budget
         for name, definition in costly.items():
             if name not in before:
-                warn_of_strangers(definition)
+                warn_of_budget(definition)
         self._without_budget = frozenset(costly)
 
     async def _load_servers(self, core: Core) -> list[str]:

@@ -1,45 +1,43 @@
 """`parley doctor`: checks what a deployment depends on, and prints a line with the remedy for each finding."""
 
-import json
-import shutil
-import sqlite3
+import asyncio
+import resource
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 
-from agent_core import ConfigError, Definition, InvalidInput
+from agent_core import ConfigError, Definition, Drawer, DrawingFailed
 from agent_core.context.clock import OFF
-from agent_core.hooks.check import check_addresses, fails_open
-from agent_core.net.targets import TargetGuard
-from agent_core.providers.models import find
-from app.agents import SUFFIXES, read_agent
-from app.channels import CHANNELS
-from app.doctor.charts import charts
-from app.doctor.edges import edges
-from app.doctor.findings import QUEUED, Finding, backlog, migrations
-from app.doctor.mcp import mcp_servers
-from app.doctor.slack import slack
-from app.doctor.start import refusals
-from app.doctor.tools import own_tools, tool_files
-from app.models import ANTHROPIC_URL, OPENAI_URL, UNLISTED, is_unlisted, models_of
+from app.checks import Finding
+from app.doctor.database import sqlite
+from app.doctor.deployed import agents, agents_of, mcp_servers, own_tools, server, tool_files
+from app.mcp_file import read_mcp_file
+from app.models import ANTHROPIC_URL, OPENAI_URL
 from app.own_tools.toolset import OwnTools
 from app.printer import say
-from app.settings import SERVER_FILE, Settings, check, load_settings, with_providers
-from app.storage.agents import stored_agents
-from app.storage.lock import is_owned
-from app.storage.migrate import revision
-from app.strangers import REMEDY, costs_without_end
+from app.serving.server import SPARE_FILES
+from app.settings import Settings, check, load_settings, with_providers
+from channels.slack.settings import IN_SLACK, is_in_slack
 
-GIGABYTE = 1_000_000_000
-MIN_FREE, LITTLE_FREE = GIGABYTE // 10, GIGABYTE
 TIMEOUT = 10.0
-"""Seconds for a provider to answer."""
+"""Seconds for a provider, Slack or a QuickChart server to answer."""
 _REFUSED = (401, 403)
+_INSTALL = "put the manifest of `parley slack manifest` into the app's settings, and install the app again"
+SAMPLE = {
+    "data": {"values": [{"day": "Mon", "n": 2}, {"day": "Tue", "n": 5}]},
+    "mark": "bar",
+    "encoding": {"x": {"field": "day", "type": "nominal"}, "y": {"field": "n", "type": "quantitative"}},
+}
+_UNDRAWN = (
+    "install the package `vl-convert-python` of this version's lock file; set no `ulimit -v`, as V8 reserves 50 GB of "
+    "addresses that it never uses, and no `ulimit -d` below 1 GB; until then charts that no surface draws itself "
+    "are shown as text"
+)
 
 
 def doctor(*, offline: bool, env_file: Path | None = Path(".env")) -> bool:
@@ -52,7 +50,7 @@ def doctor(*, offline: bool, env_file: Path | None = Path(".env")) -> bool:
 
 
 def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
-    """Yield the findings one by one; without settings or a database there are fewer."""
+    """Yield the findings one by one, none twice; without settings or a database there are fewer."""
     try:
         settings = load_settings(env_file, serving=False)
     except ConfigError as error:
@@ -62,17 +60,32 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
         settings = with_providers(settings, env_file)
     except ConfigError as error:
         yield Finding("fail", "providers", str(error))
-    own, texts = OwnTools.of(settings), set[str]()
+    texts = set[str]()
+    for finding in _all(settings, offline=offline):
+        if finding.text not in texts:
+            texts.add(finding.text)
+            yield finding
+
+
+def _all(settings: Settings, *, offline: bool) -> Iterator[Finding]:
+    own = OwnTools.of(settings)
     own.load()
     basics = chain([_settings(settings)], _zone(settings), edges(settings), _database(settings))
-    tools = chain(own_tools(own), tool_files(settings, own), mcp_servers(settings))
-    for finding in chain(basics, tools, _models(settings), stored_hooks(settings)):
-        texts.add(finding.text)
-        yield finding
-    # A start stops at its first fault, which may have been reported above, beside others of its kind.
-    yield from (finding for finding in refusals(settings, own, CHANNELS) if finding.text not in texts)
+    yield from chain(basics, own_tools(own), tool_files(settings, own))
+    made: Collection[Definition] | None = None
+    try:
+        filed = read_mcp_file(settings)
+    except ConfigError as error:
+        yield Finding("fail", "mcp", str(error))
+        yield from mcp_servers(settings, ())
+    else:
+        yield from mcp_servers(settings, filed)
+        found = agents_of(settings, own, filed)
+        made = found.usable.values()
+        yield from agents(settings, found)
+    yield from server(settings)
     yield from _providers(settings, offline=offline)
-    yield from slack(settings, offline=offline)
+    yield from slack(settings, made, offline=offline)
     yield from charts(settings, offline=offline)
 
 
@@ -92,70 +105,43 @@ def _zone(settings: Settings) -> Iterator[Finding]:
         yield Finding("ok", "zone", f"{sentence}, where neither agent nor person has a zone of their own")
 
 
-def _models(settings: Settings) -> Iterator[Finding]:
-    """Report the models that PARLEY_MODEL and the files of PARLEY_AGENTS name and this version does not know."""
-    named = {settings.default_model}
-    files = sorted(settings.agents.iterdir()) if settings.agents.is_dir() else []
-    for path in (path for path in files if path.suffix in SUFFIXES):
-        try:
-            definition = read_agent(path)
-            named.update(models_of(definition))
-            yield from _unavailable(path, definition, settings)
-            yield from _router(path.name, definition, settings)
-            yield from _hooks(path.name, definition)
-            yield from _budget(path.name, definition)
-        except ConfigError as error:
-            yield Finding("fail", "agents", str(error))
-    for model in sorted(each for each in named if is_unlisted(settings.listed_as(each))):
-        yield Finding("warn", "models", f"`{model}` is not among the models that this version knows", UNLISTED)
+def edges(settings: Settings) -> Iterator[Finding]:
+    """Yield what a stranger meets first."""
+    yield _demo(settings)
+    yield _proxies(settings)
+    yield _clients(settings)
 
 
-def _unavailable(path: Path, definition: Definition, settings: Settings) -> Iterator[Finding]:
-    """Report an agent's file of whose models none can be asked here."""
-    model = definition.controls.model or definition.model or settings.default_model
-    provider, colon, _ = model.partition(":")
-    served = {each.partition(":")[0] for each in (model, *definition.fallback_models)} & {*settings.providers}
-    if not served and colon:  # without one it is no model, and a start refuses it
-        needs = settings.needs.get(provider)
-        text = f"{path.name}: `{definition.name}` is unavailable: its model `{model}` needs "
-        text += needs or f"the provider `{provider}`, which is not known here"
-        yield Finding("warn", "agents", text, f"{'set' if needs else 'define'} it, or give the agent another model")
+def _demo(settings: Settings) -> Finding:
+    if not settings.demo:
+        why = "PARLEY_DEMO is off" if settings.demo_page is False else f"{settings.fronted} lets others in"
+        return Finding("ok", "demo", f"closed, as {why}")
+    if settings.demo_password is not None:
+        return Finding("ok", "demo", "open to those who know PARLEY_DEMO_PASSWORD")
+    if settings.fronted is not None:
+        return Finding("fail", "demo", f"open, and {settings.fronted} lets others in", "set PARLEY_DEMO_PASSWORD")
+    remedy = "behind a proxy or tunnel set PARLEY_TRUSTED_PROXIES, PARLEY_HOSTS, or PARLEY_DEMO=off"
+    return Finding("ok", "demo", "open to this machine alone", remedy)
 
 
-def stored_hooks(settings: Settings) -> Iterator[Finding]:
-    """Report the webhooks, routers and budgets of agents that were made over HTTP, as those of files are."""
-    guard = TargetGuard.of(settings.fetch_allow)
-    for agent in stored_agents(settings):
-        where = f"`{agent.definition.name}`"
-        try:
-            check_addresses(agent.definition.hooks, guard)
-        except InvalidInput as error:
-            yield Finding("fail", "hooks", f"{where}: {error}")
-        yield from _hooks(where, agent.definition)
-        yield from _budget(where, agent.definition)
-        yield from _router(where, agent.definition, settings)
+def _proxies(settings: Settings) -> Finding:
+    if settings.proxies:
+        names = ", ".join(str(each) for each in settings.proxies)
+        text = f"{names} are believed; " + (f"answers to {', '.join(settings.hosts)}" if settings.hosts else "any host")
+        return Finding("ok", "proxies", text, "" if settings.hosts else "PARLEY_HOSTS names those to answer to")
+    if settings.public_url is not None:
+        remedy = "if one is in front, name it in PARLEY_TRUSTED_PROXIES: else all its callers are one address"
+        return Finding("warn", "proxies", "PARLEY_PUBLIC_URL is set, and no proxy is believed", remedy)
+    remedy = "" if settings.loopback else "if one is in front, name it in PARLEY_TRUSTED_PROXIES"
+    return Finding("ok", "proxies", "none are believed: a caller's address is that of its connection", remedy)
 
 
-def _router(where: str, definition: Definition, settings: Settings) -> Iterator[Finding]:
-    """Report an agent with `router: native` whose model is not known to load tools."""
-    model = definition.controls.model or definition.model or settings.default_model
-    if definition.router == "native" and not find(settings.listed_as(model)).tool_search:
-        text = f"{where}: `{model}` is not known to load tools that were searched for, so `router: native` is `meta`"
-        yield Finding("warn", "agents", text, "name a model that does, or say `router: meta`")
-
-
-def _hooks(where: str, definition: Definition) -> Iterator[Finding]:
-    """Report the webhooks of an agent that fail open unsaid."""
-    if places := fails_open(definition.hooks):
-        named = ", ".join(definition.hooks[place].name or f"hook {place + 1}" for place in places)
-        text = f"{where}: {named} allows what it cannot be asked about"
-        yield Finding("warn", "hooks", text, "say `on_error: deny`, or `on_error: allow`, in its config")
-
-
-def _budget(where: str, definition: Definition) -> Iterator[Finding]:
-    """Report an agent that anonymous visitors may use at any cost."""
-    if costs_without_end(definition):
-        yield Finding("warn", "agents", f"{where}: anonymous visitors may use it at any cost", REMEDY)
+def _clients(settings: Settings) -> Finding:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    text = f"at most {settings.connections} at once, {settings.connections_per_address} of one address"
+    if hard != resource.RLIM_INFINITY and hard < settings.connections + SPARE_FILES:
+        return Finding("warn", "clients", f"{text}, but this system allows {hard} open files", "raise `ulimit -Hn`")
+    return Finding("ok", "clients", text)
 
 
 def _database(settings: Settings) -> Iterator[Finding]:
@@ -166,58 +152,9 @@ def _database(settings: Settings) -> Iterator[Finding]:
 
             yield from postgres(settings, settings.postgres)
         else:
-            yield from _sqlite(settings)
+            yield from sqlite(settings)
     except ConfigError as error:
         yield Finding("fail", "database", str(error))
-
-
-def _sqlite(settings: Settings) -> Iterator[Finding]:
-    path = settings.database
-    if not path.exists():
-        yield Finding("fail", "database", f"there is no file `{path}`", "run `parley migrate`")
-        return
-    began = time.perf_counter()
-    yield migrations(revision(settings), exact=True)
-    with _opened(path) as connection:
-        mode, size = connection.execute("PRAGMA journal_mode").fetchone()[0], path.stat().st_size
-        queued, oldest = connection.execute(QUEUED).fetchone() if revision(settings) else (0, None)
-    milliseconds = (time.perf_counter() - began) * 1000
-    text = f"SQLite {sqlite3.sqlite_version}, `{path}`, {size / 1e6:.1f} MB, {mode}, read in {milliseconds:.0f} ms"
-    yield Finding("ok", "database", text)
-    yield Finding("ok", "clock", "this machine's, for the database too")
-    yield _owner(settings, queued)
-    yield backlog(queued, settings.max_backlog, oldest, time.time())
-    yield _disk(path)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Give a connection that only reads, beside a server that owns the file."""
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
-            yield connection
-    except sqlite3.Error as error:
-        raise ConfigError(f"`{path}` cannot be read ({error}); restore it from a backup if it is damaged.") from None
-
-
-def _owner(settings: Settings, queued: int) -> Finding:
-    if not is_owned(settings):
-        remedy = "start `parley serve`: messages wait" if queued else ""
-        return Finding("warn" if queued else "ok", "engine", f"no server runs on `{settings.data}`", remedy)
-    try:
-        note = json.loads((settings.data / SERVER_FILE).read_text(encoding="utf-8"))
-        owner = f"process {note['pid']} at {note['url']}"
-    except (OSError, ValueError, KeyError):
-        owner = "a process that does not serve yet"
-    return Finding("ok", "engine", f"`{settings.data}` belongs to {owner}")
-
-
-def _disk(path: Path) -> Finding:
-    free = shutil.disk_usage(path.parent).free
-    text = f"{free / GIGABYTE:.1f} GB free beside `{path}`"
-    if free < LITTLE_FREE:
-        return Finding("fail" if free < MIN_FREE else "warn", "disk", text, "free some, or move PARLEY_DATA")
-    return Finding("ok", "disk", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,3 +212,90 @@ def _provider(name: str, request: _Request) -> Finding:
     if status >= httpx.codes.BAD_REQUEST:
         return Finding("warn", name, text, "it is reached, but does not list its models")
     return Finding("ok", name, text)
+
+
+def slack(settings: Settings, agents: Collection[Definition] | None, *, offline: bool) -> Iterator[Finding]:
+    """Look for one of *agents* that is in Slack, and ask Slack who the bot token is of and which scopes it has.
+
+    Without a token there is nothing to find.
+    """
+    if settings.slack_bot_token is None:
+        return
+    if agents is not None and not any(map(is_in_slack, agents)):
+        text = "no agent is in Slack: who calls the bot reads that no agent answers"
+        yield Finding("warn", "slack", text, f"put `{IN_SLACK}` into an agent's file, or set it over HTTP")
+    if offline:
+        yield Finding("ok", "slack", "SLACK_BOT_TOKEN is set; not asked")
+        return
+    headers = {"Authorization": f"Bearer {settings.slack_bot_token.get_secret_value()}"}
+    try:
+        answer = httpx.post(f"{settings.slack_api_url}/auth.test", headers=headers, timeout=TIMEOUT)
+        reply = answer.json()
+        well = bool(reply["ok"])
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
+        text = f"{settings.slack_api_url} gives no answer of Slack's ({type(error).__name__})"
+        yield Finding("fail", "slack", text, "check the network, the proxy and SLACK_API_URL")
+        return
+    if not well:
+        text = f"Slack does not accept SLACK_BOT_TOKEN ({str(reply.get('error'))[:100]})"
+        yield Finding("fail", "slack", text, "install the app again, and set the token that it gives")
+        return
+    yield _scopes(str(reply.get("team") or reply.get("team_id")), answer.headers.get("x-oauth-scopes"))
+
+
+def _scopes(team: str, granted: str | None) -> Finding:
+    from channels.slack.manifest import OPTIONAL, SCOPES  # noqa: PLC0415 - it brings the SDK, only for those who use Slack
+
+    place = f"the app is in the workspace {team}"
+    if granted is None:
+        return Finding("warn", "slack", f"{place}; Slack does not say what it may do there")
+    held = {scope.strip() for scope in granted.split(",")}
+    missing = [scope for scope in SCOPES if scope not in held]
+    if needed := [scope for scope in missing if scope not in OPTIONAL]:
+        return Finding("warn", "slack", f"{place} without {', '.join(needed)}", _INSTALL)
+    if missing:
+        without = "; ".join(dict.fromkeys(OPTIONAL[scope] for scope in missing))
+        text = f"{place} without {', '.join(missing)}: {without}"
+        return Finding("warn", "slack", text, f"{_INSTALL}, or leave it if that is not needed")
+    return Finding("ok", "slack", f"{place}, with all its scopes")
+
+
+def charts(settings: Settings, *, offline: bool) -> Iterator[Finding]:
+    """Start the drawing process and draw a chart; ask the server of QUICKCHART_URL where charts are sent to it."""
+    yield _drawn()
+    if settings.chart_backend == "quickchart":
+        yield _sent(settings, offline=offline)
+
+
+def _drawn() -> Finding:
+    began = time.perf_counter()
+    try:
+        picture = asyncio.run(_draw())
+    except DrawingFailed as error:
+        return Finding("fail", "charts", f"no chart can be drawn here: {error}", _UNDRAWN)
+    duration = (time.perf_counter() - began) * 1000
+    return Finding("ok", "charts", f"drawn on this machine, the first of {len(picture):,} bytes in {duration:.0f} ms")
+
+
+async def _draw() -> bytes:
+    drawer = Drawer()
+    try:
+        return await drawer.png(SAMPLE)
+    finally:
+        await drawer.close()
+
+
+def _sent(settings: Settings, *, offline: bool) -> Finding:
+    """Report who is sent the data of charts; asked is only whether the server is there."""
+    host = urlsplit(settings.quickchart_url).hostname
+    text = f"Slack's pictures of charts are links to {host}, which is sent their data"
+    if offline:
+        return Finding("ok", "quickchart", f"{text}; not asked")
+    try:
+        status = httpx.get(f"{settings.quickchart_url}/healthcheck", timeout=TIMEOUT).status_code
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        remedy = "correct QUICKCHART_URL, or set CHART_BACKEND=local"
+        return Finding("fail", "quickchart", f"{host} cannot be reached ({type(error).__name__})", remedy)
+    if status >= httpx.codes.BAD_REQUEST:
+        return Finding("warn", "quickchart", f"{host} answered {status}", "check that it is a QuickChart server")
+    return Finding("ok", "quickchart", text)

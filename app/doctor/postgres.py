@@ -9,7 +9,8 @@ import psycopg
 from sqlalchemy import Connection, text
 
 from agent_core.store.work.workers import PROTOCOL, newer_runs
-from app.doctor.findings import QUEUED, Finding, backlog, migrations
+from app.checks import Finding
+from app.doctor.database import QUEUED, backlog, migrations
 from app.settings import Settings
 from app.storage.migrate import ENGINE_SCHEMA, FIRST, revision_of
 from app.storage.postgres import CONNECT_TIMEOUT, connected, place_of

@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter as Counts
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Literal, Protocol
 
 import structlog
@@ -27,13 +26,8 @@ Reason = Literal[
 """Why a connection was refused or closed, as the log and `parley_connections_refused_total` name it."""
 REFUSED = 256
 """Refused connections that are kept open at once, for their clients to read why; more are closed unanswered."""
-SPARE = "parley.spare"
-"""In the scope of a request on a spare connection: what counts its refusal."""
-MAX_SPARE = 32
-"""Connections that are kept for health checks and operators; of a server with few, an eighth."""
 TRY_AGAIN = 10
 """Seconds after which a refused client may try again."""
-FULL = "The server has as many connections as it takes; try again in a moment."
 EVERY = 1.0
 """Seconds between two looks at all connections."""
 _log = structlog.get_logger("parley.connections")
@@ -73,17 +67,8 @@ class ConnectionBounds:
 class Bounded(Protocol):
     """A connection that can be looked at."""
 
-    @property
-    def silent_since(self) -> float | None:
-        """The time since which there is no whole request on it; None while one is answered."""
-        ...
-
     def look(self, now: float) -> None:
         """Close it if it is too slow at *now*."""
-        ...
-
-    def evict(self) -> None:
-        """Close it, for its place is another's."""
         ...
 
 
@@ -105,8 +90,6 @@ class Connections:
         self._trusted, self._clock = tuple(trusted), clock
         self._open: dict[Bounded, str] = {}
         self._refused: set[Bounded] = set()
-        self._spare: set[Bounded] = set()
-        self._ordinary = self.bounds.connections - min(MAX_SPARE, self.bounds.connections // 8)
         self._by_address: Counts[str] = Counts()
         self.refused = Counter(
             "parley_connections_refused", "Connections that were refused or closed.", ("reason",), registry=None
@@ -125,26 +108,15 @@ class Connections:
         return asyncio.get_running_loop().time() if self._clock is None else self._clock()
 
     def enter(self, connection: Bounded, address: str) -> Reason | None:
-        """Count *connection*, from *address*, in; return why it must be refused, which leaves it uncounted.
-
-        When all places are taken, the spare one on which nothing has been asked for longest is closed for it.
-        """
+        """Count *connection*, from *address*, in; return why it must be refused, which leaves it uncounted."""
         place = place_of(address)
         if self._by_address[place] >= self.bounds.per_address and not self._exempt(place):
             return "address"
-        if len(self._open) >= self.bounds.connections and not self._evict():
+        if len(self._open) >= self.bounds.connections:
             return "full"
-        if len(self._open) >= self._ordinary:
-            self._spare.add(connection)
         self._open[connection] = place
         self._by_address[place] += 1
         return None
-
-    def is_spare(self, connection: Bounded) -> bool:
-        """Return whether *connection* is one of the last, which serve health checks and operators alone."""
-        if connection in self._spare and len(self._open) <= self._ordinary:
-            self._spare.discard(connection)  # others have left: it is one like any other
-        return connection in self._spare
 
     def keep(self, connection: Bounded) -> bool:
         """Look at a refused *connection* too; return whether there is room for it, else it must be closed at once."""
@@ -156,7 +128,6 @@ class Connections:
     def leave(self, connection: Bounded) -> None:
         """Count *connection* out."""
         self._refused.discard(connection)
-        self._spare.discard(connection)
         place = self._open.pop(connection, None)
         if place is None:
             return
@@ -194,19 +165,6 @@ class Connections:
             self.look()
         finally:
             self.start()
-
-    def _evict(self) -> bool:
-        """Close the spare connection that is silent for longest; return whether there is one.
-
-        Else clients that say nothing, or ask for `/healthz` once, would keep operators from their places.
-        """
-        silent = [(since, each) for each in self._spare if (since := each.silent_since) is not None]
-        if not silent:
-            return False
-        _, longest = min(silent, key=itemgetter(0))
-        self.leave(longest)
-        longest.evict()
-        return True
 
     def _exempt(self, place: str) -> bool:
         return is_shared(place) or within(place, self._trusted)

@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import re
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -14,9 +14,8 @@ import structlog
 from agent_core import Actor, Clock, ParleyError, SystemClock
 from agent_core.domain.access import Revocation, RevocationKind, SigningKey, StoredKey
 from agent_core.runtime.services.access import Access
-from app.serving.logins import Logins
 from app.serving.readers import Reader, Readers
-from app.serving.signers import Signers, audiences_of
+from app.serving.windows import Logins
 from app.storage.keys import ApiKey
 from channels.web.identity import (
     ACT_AS,
@@ -29,8 +28,10 @@ from channels.web.identity import (
     Token,
     TokenSigner,
 )
-from channels.web.signed import LEEWAY
+from channels.web.signed import LEEWAY, Signer, read_signed, signer_of
 
+AUDIENCE = "parley"
+"""What every token may name as its audience; the server's public address is another."""
 EVERY = 1.0
 """Seconds between two looks at the database for what other processes changed."""
 OVERLAP = 60_000
@@ -295,3 +296,55 @@ class Credentials:
 
 def _holder(key: StoredKey) -> Actor:
     return Actor(id=key.object.actor, kind="service", name=key.object.name)
+
+
+def audiences_of(public_url: str | None) -> frozenset[str]:
+    """Return what a token's `aud` may be on a server that others reach at *public_url*."""
+    named = () if public_url is None else (public_url.rstrip("/"), f"{public_url.rstrip('/')}/")
+    return frozenset({AUDIENCE, *named})
+
+
+class Signers:
+    """The registered keys of sites by what tokens call them, in memory; tokens are for one of *audiences*."""
+
+    def __init__(self, audiences: Collection[str]) -> None:
+        self._audiences = audiences
+        self._keys: dict[str, SigningKey] = {}
+        self._signers: dict[str, Signer] = {}
+        self._registrars: dict[str, Actor] = {}
+        self._dropped: set[str] = set()
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._registrars
+
+    def registrar(self, id: str) -> Actor | None:
+        """Return the operator who registered the key *id*; None for one that is not there."""
+        return self._registrars.get(id)
+
+    def read(self, text: str, now: int) -> Principal | str | None:
+        """Return whom *text* names at *now* (milliseconds), what is wrong with it, or None when no key signed it."""
+        return read_signed(text, self._signers, audiences=self._audiences, now=now / 1000)
+
+    def opens(self, id: str, agent: str | None) -> bool:
+        """Return whether the key *id* signs for *agent*, by its id; None: for an agent that is not there."""
+        agents = next((key.agents for key in self._keys.values() if key.id == id), ())
+        return agents is None or agent in agents
+
+    def put(self, key: SigningKey) -> None:
+        """Take tokens of *key* from now on."""
+        self.replace((*self._keys.values(), key))
+
+    def drop(self, id: str) -> None:
+        """Take no more tokens of the key *id*."""
+        self._dropped.add(id)  # a look that began before may end after this
+        self.replace(self._keys.values())
+
+    def replace(self, keys: Iterable[SigningKey]) -> bool:
+        """Use *keys* and no others; return whether that changes anything."""
+        current = {key.kid: key for key in keys if key.id not in self._dropped}
+        if current == self._keys:
+            return False
+        self._keys = current
+        self._signers = {key.kid: signer_of(key.id, key.jwk, key.algorithm) for key in current.values()}
+        self._registrars = {key.id: key.created_by for key in current.values()}
+        return True

@@ -11,15 +11,14 @@ on_headers_complete, on_message_complete, on_response_complete, _unset_keepalive
 
 import asyncio
 from contextlib import suppress
-from functools import partial
 from http import HTTPStatus
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from app.serving.connections import FULL, SPARE, TRY_AGAIN, Connections, Reason
+from app.serving.connections import TRY_AGAIN, Connections, Reason
 
 SLICE = 32_768
 """Bytes that the parser gets at once: the bounds are checked between two slices."""
@@ -100,9 +99,6 @@ class Connection(HttpToolsProtocol):
         if self._reading != "head":
             self._begin("head")
         super().on_message_begin()
-        if self._all.is_spare(self):
-            scope: dict[str, Any] = cast("Any", self.scope)
-            scope[SPARE] = partial(self._all.note, "full", self._address)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._reading != "body":
@@ -172,18 +168,6 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     @property
-    def silent_since(self) -> float | None:
-        """The time since which there is no whole request on it; None while one is answered."""
-        return self._since if self._closing or not self._is_answering else None
-
-    def evict(self) -> None:
-        """Close the connection, for its place is another's."""
-        if self._closing:
-            self.transport.abort()
-        else:
-            self._decline("full")
-
-    @property
     def _address(self) -> str:
         return self.client[0] if self.client else "unknown"
 
@@ -225,11 +209,8 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def _decline(self, reason: Reason) -> None:
-        """Answer with the *reason* and close, as long as there is room for a connection that is not counted.
-
-        Between two requests nothing is answered: the client would take it for the answer to its next one.
-        """
-        if self._all.keep(self) and not (self._used and self._reading == "nothing"):
+        """Answer with the *reason* and close, as long as there is room for a connection that is not counted."""
+        if self._all.keep(self):
             self._refuse(reason)
             return
         self._all.note(reason, self._address)
@@ -252,7 +233,8 @@ def refusal(reason: Reason) -> bytes:
     """Return the answer to a client whose connection is refused or closed for *reason*, after which it is closed."""
     match reason:
         case "full":
-            return _answer(503, "unavailable", FULL)
+            detail = "The server has as many connections as it takes; try again in a moment."
+            return _answer(503, "unavailable", detail)
         case "address":
             detail = "Too many connections from this address; close some, or try again in a moment."
             return _answer(429, "rate_limited", detail)

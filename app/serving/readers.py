@@ -23,11 +23,11 @@ class StreamBounds:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who reads, and of which session; *share* is the address that the stream counts towards, *bounds* the agent's."""
+    """Who reads, and of which session; *address* is the one that the stream counts towards, *bounds* the agent's."""
 
     principal: Principal
     session: str
-    share: str | None = None
+    address: str | None = None
     bounds: StreamBounds | None = None
 
 
@@ -92,10 +92,10 @@ class Readers:
                 task.cancel()
 
     def of(
-        self, principal: Principal, session: str, *, share: str | None = None, bounds: StreamBounds | None = None
+        self, principal: Principal, session: str, *, address: str | None = None, bounds: StreamBounds | None = None
     ) -> "Seat":
-        """Return what holds the tasks that serve *principal*, at the address *share*, with the events of *session*."""
-        return Seat(self, Reader(principal, session, share, bounds))
+        """Return what holds the tasks that serve *principal*, at the *address*, with the events of *session*."""
+        return Seat(self, Reader(principal, session, address, bounds))
 
     def check(self) -> None:
         """Let any number by: an operator's streams are not counted."""
@@ -135,8 +135,10 @@ class Readers:
             if expiry is not None:
                 expiry.cancel()
             self._open.pop(task, None)
+            self._counts.subtract(counted)
             for each in counted:
-                leave(self._counts, each)
+                if not self._counts[each]:
+                    del self._counts[each]
             task.cancel()
 
     def _expiry(self, principal: Principal, task: asyncio.Task[Any]) -> asyncio.TimerHandle | None:
@@ -171,16 +173,9 @@ def _counted(reader: Reader) -> list[tuple[_Counted, str]]:
     principal = reader.principal
     if not principal.visitor:
         return []
-    agent, share, here = principal.agent, reader.share, "Your network address has"
+    agent, address, here = principal.agent, reader.address, "Your network address has"
     at: list[tuple[_Counted, str]] = []
-    if share is not None:
-        at = [(("address", agent, share), here), (("address", None, share), here)]
+    if address is not None:
+        at = [(("address", agent, address), here), (("address", None, address), here)]
     own: _Counted = ("visitor", agent, principal.actor.id)
     return [(own, "You have"), *at, (("everyone", agent, ""), "The people who use this assistant have")]
-
-
-def leave(counts: Counter[Any], name: object) -> None:
-    """Count *name* down in *counts*, which keep no zeros."""
-    counts[name] -= 1
-    if not counts[name]:
-        del counts[name]

@@ -553,7 +553,6 @@ def upgrade() -> None:
         sa.Column("last_seq", sa.BigInteger(), nullable=True),
         sa.Column("snapshot", sa.String(length=32), nullable=False),
         sa.Column("options", sa.LargeBinary(), nullable=True),
-        sa.Column("lane", sa.SmallInteger(), server_default=sa.text("1"), nullable=False),
         sa.Column("actor", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("queued_at", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("charged", sa.LargeBinary(), nullable=True),

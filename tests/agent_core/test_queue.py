@@ -1,4 +1,4 @@
-"""The queue: runs that wait are started in rounds by actor, operators' first."""
+"""The queue: runs that wait are started in rounds by actor."""
 
 import asyncio
 from collections import Counter
@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, delete, insert, select, update
 
-from agent_core import Actor, Core, Definition, Limits, Origin
+from agent_core import Actor, Core, Definition, Limits
 from agent_core.domain.channels import Channels
-from agent_core.domain.quotas import OPERATORS, PEOPLE
 from agent_core.engine.local import LocalEngine
 from agent_core.store.database import Database
 from agent_core.store.log import RUN, SESSION
@@ -25,7 +24,7 @@ from tests.polling import until
 
 CAP = 2
 """How many runs of the second agent may run at once."""
-FLOODERS = tuple(Actor(name, "visitor") for name in ("eve", "mal", "tru"))
+FLOODERS = (Actor("eve", "visitor"), Actor("mal", "visitor"), Actor("ops", "service"))
 ASKER = Actor("ada", "visitor")
 
 
@@ -37,7 +36,6 @@ class QueuedRun:
     session: int
     actor: int
     agent: int
-    lane: int
 
 
 @dataclass
@@ -48,7 +46,7 @@ class QueueModel:
     queued: list[QueuedRun] = field(default_factory=list)
     running: list[QueuedRun] = field(default_factory=list)
     sessions: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    passed: dict[tuple[int, int], set[tuple[int, int]]] = field(default_factory=dict)
+    passed: dict[int, set[int]] = field(default_factory=dict)
     now: int = 1_000
 
     def startable(self) -> list[QueuedRun]:
@@ -60,24 +58,21 @@ class QueueModel:
 
     def check(self, chosen: QueuedRun) -> None:
         """Fail when *chosen* is not the run whose time has come."""
-        able = self.startable()
-        assert chosen.lane == min(each.lane for each in able), "operators never wait for people"
-        working = Counter((each.lane, each.actor) for each in self.running)
-        own = (chosen.lane, chosen.actor)
-        for other in {(each.lane, each.actor) for each in able if each.lane == chosen.lane} - {own}:
+        working = Counter(each.actor for each in self.running)
+        own = chosen.actor
+        for other in {each.actor for each in self.startable()} - {own}:
             was_passed = other in self.passed.get(own, set())
             assert not was_passed or working[other] > working[own], "an actor waits while another starts twice"
 
     def start(self, chosen: QueuedRun) -> None:
-        own = (chosen.lane, chosen.actor)
         self.queued.remove(chosen)
         self.running.append(chosen)
         for others in self.passed.values():
-            others.discard(own)
-        self.passed[own] = {(each.lane, each.actor) for each in self.startable()} - {own}
+            others.discard(chosen.actor)
+        self.passed[chosen.actor] = {each.actor for each in self.startable()} - {chosen.actor}
 
 
-def arrive(connection: Connection, model: QueueModel, actor: int, agent: int, room: int, lane: int) -> None:
+def arrive(connection: Connection, model: QueueModel, actor: int, agent: int, room: int) -> None:
     """Queue a run of an actor in one of the actor's sessions."""
     place = (actor, agent, room)
     agent_key = model.agents[agent]
@@ -91,9 +86,9 @@ def arrive(connection: Connection, model: QueueModel, actor: int, agent: int, ro
     session = model.sessions[place]
     row = {"project": 1, "id": f"run {model.now}", "session": session, "agent": agent_key, "agent_version": 1}
     row |= {"status": "queued", "epoch": 0, "input_seq": model.now, "first_seq": model.now, "snapshot": ""}
-    row |= {"lane": lane, "actor": actor, "queued_at": model.now}
+    row |= {"actor": actor, "queued_at": model.now}
     key = connection.execute(insert(RUN).values(**row).returning(RUN.c.key)).scalar_one()
-    model.queued.append(QueuedRun(key, session, actor, agent_key, lane))
+    model.queued.append(QueuedRun(key, session, actor, agent_key))
 
 
 def choose(connection: Connection, model: QueueModel) -> None:
@@ -130,13 +125,13 @@ def play(connection: Connection, moves: list[tuple[int, ...]]) -> None:
     catalog.ensure_project(connection)
     names = {"first": None, "second": CAP}
     model = QueueModel(tuple(agent_key(connection, name, cap) for name, cap in names.items()))  # type: ignore[arg-type]
-    for kind, actor, agent, room, lane in moves:
+    for kind, actor, agent, room in moves:
         model.now += 1
         match kind:
             case 0 | 1:
                 for _ in range(1 + 3 * kind):
                     model.now += 1
-                    arrive(connection, model, actor, agent, room, lane)
+                    arrive(connection, model, actor, agent, room)
             case 2 | 3:
                 choose(connection, model)
             case _:
@@ -155,11 +150,7 @@ def agent_key(connection: Connection, name: str, cap: int | None) -> int:
 
 
 MOVES = st.lists(
-    st.tuples(
-        st.integers(0, 4), st.integers(1, 4), st.integers(0, 1), st.integers(0, 2), st.sampled_from((1, 1, 1, 0))
-    ),
-    min_size=4,
-    max_size=60,
+    st.tuples(st.integers(0, 4), st.integers(1, 4), st.integers(0, 1), st.integers(0, 2)), min_size=4, max_size=60
 )
 
 
@@ -178,34 +169,15 @@ def database(fresh: Fresh):
 @settings(max_examples=settings().max_examples // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(MOVES)
 def test_runs_start_in_rounds_by_actor(database, moves: list[tuple[int, ...]]):
-    """No actor waits while another with as many under way starts twice, and no operator waits for people.
+    """No actor waits while another with as many under way starts twice.
 
     A run that can start is always found, and may start.
     """
-    assert {OPERATORS, PEOPLE} == {0, 1}
     database(partial(play, moves=moves))
 
 
-def test_a_backlog_of_operators_hides_no_run_of_people(database):
-    """When operators' runs fill what a look may read, it reads people's too: a place is kept for them."""
-
-    def look(connection: Connection) -> None:
-        for table in (RUN, SESSION, SERVED):
-            connection.execute(delete(table))
-        catalog.ensure_project(connection)
-        first = agent_key(connection, "first", None)
-        model = QueueModel((first, first))
-        for lane, actor in ((OPERATORS, 1), (OPERATORS, 1), (OPERATORS, 2), (PEOPLE, 3), (PEOPLE, 3), (PEOPLE, 4)):
-            model.now += 1
-            arrive(connection, model, actor, 0, model.now, lane)
-        read = [[each.actor for each in due.due(connection, model.now, limit=most)] for most in (2, 4)]
-        assert read == [[1, 2, 3, 4], [1, 2, 1, 3]]
-
-    database(look)
-
-
 async def test_one_who_asks_comes_before_the_second_of_any_who_flood(make_core: MakeCore):
-    """Three visitors have filled the queue; one who then asks is answered after at most one run of each of them."""
+    """Two visitors and an operator have filled the queue; who then asks is answered after at most one run of each."""
     order, gates, core = await flooded(make_core)
     asked = await open_session(core, actor=ASKER)
     before = len(order)
@@ -233,18 +205,8 @@ async def test_a_new_message_takes_no_room_from_those_that_wait(make_core: MakeC
     await drain(gates, order, core)
 
 
-async def test_an_operator_comes_first(make_core: MakeCore):
-    """An operator's run is the next to start, however many visitors wait, also in a visitor's session."""
-    order, gates, core = await flooded(make_core)
-    session = await open_session(core, actor=ASKER)
-    await core.receive(session, inbound("Mine", actor=ASKER, origin=Origin(is_operator=True)))
-    await next_one(gates, order, core)
-    assert order[-1] == session
-    await drain(gates, order, core)
-
-
 async def flooded(make_core: MakeCore) -> tuple[list[str], dict[str, asyncio.Event], Core]:
-    """Start a core that drives one run at a time, with twelve runs of three visitors, eleven of which wait."""
+    """Start a core that drives one run at a time, with twelve runs of three who flood, eleven of which wait."""
     order: list[str] = []
     gates: dict[str, asyncio.Event] = {}
 

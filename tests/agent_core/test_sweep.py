@@ -151,7 +151,7 @@ async def test_a_sweep_that_fails_ends_nothing(stage: SlowCore):
 
 
 async def test_a_start_takes_no_more_than_there_is_room_for(make_core: MakeCore):
-    """After a crash a worker resumes as many runs of one person as it has room for, and the others as room comes."""
+    """After a crash a worker resumes as many runs as it has room for, and the others as room comes."""
     hold, clock = asyncio.Event(), FakeClock()
     first = await make_core(ScriptedProvider(lambda _: [pause(hold)]), clock=FakeClock())
     sessions = [await open_session(first) for _ in range(5)]
@@ -159,7 +159,7 @@ async def test_a_start_takes_no_more_than_there_is_room_for(make_core: MakeCore)
         await send(first, session, "Hello")
     await first.stop()
     provider = ScriptedProvider(lambda _: [pause(hold), say("Hi.")])
-    second = await make_core(provider, clock=clock, engine=partial(LocalEngine, max_runs=3))
+    second = await make_core(provider, clock=clock, engine=partial(LocalEngine, max_runs=2))
     async with asyncio.timeout(SAFETY):
         await provider.asked(2)
         await clock.slept(2)

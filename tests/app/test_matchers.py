@@ -9,11 +9,11 @@ from sqlalchemy import text
 
 from agent_core import Channels, ConfigError, Definition, Hook, SqliteDatabase, SystemClock
 from app.compose import running_core
-from app.doctor.checks import stored_hooks
 from app.models import running_models
 from app.settings import Settings
 from app.storage.migrate import migrate
 from tests.app.agent_files import load_agents
+from tests.app.doctor.hooks import of_hooks
 
 
 async def test_a_stored_webhook_that_fails_open_is_named_at_each_start_and_by_the_doctor(tmp_path: Path) -> None:
@@ -33,8 +33,9 @@ async def test_a_stored_webhook_that_fails_open_is_named_at_each_start_and_by_th
                     await core.agents.create(wanted)
         warned = [(line["agent"], line["hook"]) for line in logs if line["event"] == "hook.fails_open"]
         assert sorted(warned) == [("anna", "guard"), ("ben", "filed")]
-    found = [(each.level, each.about, each.text) for each in stored_hooks(settings)]
-    assert found == [("warn", "hooks", "`anna`: guard allows what it cannot be asked about")]
+    found = [(each.level, each.about, each.text) for each in of_hooks(settings)]
+    said = "allows what it cannot be asked about"
+    assert found == [("warn", "hooks", f"{each} {said}") for each in ("ben.yaml: filed", "`anna`: guard")]
 
 
 async def test_a_stored_hook_that_names_no_tool_is_a_warning_at_the_start(database_path: Path, tmp_path: Path) -> None:
@@ -53,6 +54,7 @@ async def test_a_stored_hook_that_names_no_tool_is_a_warning_at_the_start(databa
             pass
     (line,) = [line for line in logs if line["event"] == "hook.matches_nothing"]
     assert (line["agent"], line["hook"], line["matcher"]) == ("anna", 1, "calculat")
+    assert [each.event for each in of_hooks(settings)] == ["hook.matches_nothing"], "the doctor says so too"
 
 
 def test_a_mistyped_matcher_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:

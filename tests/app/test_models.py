@@ -11,9 +11,10 @@ from agent_core import Definition, SystemClock
 from agent_core.providers import models as known
 from agent_core.providers.models import table
 from app import models
+from app.checks import models_of, of_model
 from app.compose import running_core
 from app.logs import configure
-from app.models import Connected, models_of, running_models, warn_of_model
+from app.models import Connected, running_models
 from app.settings import Settings
 
 
@@ -99,27 +100,30 @@ async def test_the_table_of_models_is_read_before_the_first_question(database_pa
 def test_the_end_of_a_model_is_warned_of(logged, days, event):
     """From 60 days before the day on which its vendor stops serving it, a model is a warning that names the day."""
     name, ends = next((name, model.ends) for name, model in table().models.items() if model.ends)
-    warn_of_model(name, ends - timedelta(days=days), agent="anna")
+    found = list(of_model(name, given(), ends - timedelta(days=days), agent="anna"))
+    assert len(found) == (event is not None)
+    for each in found:
+        each.log()
     lines = logged.getvalue().splitlines()
-    assert len(lines) == (event is not None)
     for line in lines:
         assert [word for word in (event, name, ends.isoformat(), "anna") if word not in line] == []
 
 
 def test_an_unlisted_model_of_a_known_provider_is_warned_of(logged):
     """One line names the model and who names it; it is a warning, because unlisted models work."""
-    warn_of_model("anthropic:claude-sonet-5", date(2026, 1, 1), agent="anna")
+    (found,) = of_model("anthropic:claude-sonet-5", given(), date(2026, 1, 1), agent="anna")
+    found.log()
     (line,) = logged.getvalue().splitlines()
     assert [
         word for word in ("warning", "model.unlisted", "anthropic:claude-sonet-5", "agent anna") if word not in line
     ] == []
 
 
-def test_known_models_without_an_end_are_not_warned_of(logged):
+def test_known_models_without_an_end_are_not_warned_of():
     """Listed models without a last day, and models of a server of one's own, cause no line."""
     for name in ("demo", "openai-compatible:mine", *table().defaults.items()):
-        warn_of_model(name if isinstance(name, str) else ":".join(name), date(2100, 1, 1))
-    assert logged.getvalue() == ""
+        model = name if isinstance(name, str) else ":".join(name)
+        assert list(of_model(model, given(), date(2100, 1, 1))) == []
 
 
 def test_all_models_of_an_agent_are_looked_at():

@@ -15,7 +15,7 @@ from agent_core.loop.strategy import (
 )
 from agent_core.providers.failing import RETRYABLE, failed
 from agent_core.providers.models import table
-from app.models import NOTICE_DAYS
+from app.checks import NOTICE_DAYS
 from tests.cases import for_each
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")

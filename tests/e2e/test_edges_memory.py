@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from app.api.entrance.entrances import MESSAGE
-from app.api.entrance.guard import MAX_VISITORS
+from app.api.entrance.guard import MAX_BODIES, MESSAGE
 from tests import polling
 from tests.e2e.conftest import StartServer
 from tests.e2e.raw import deaf_reader, held, post
@@ -68,7 +67,7 @@ async def test_strangers_cost_a_bounded_amount_of_memory(start_server: StartServ
 
 def most(hostile: int) -> float:
     """Return the bytes that so many hostile connections cost at most."""
-    return hostile * EACH + KEPT * min(MAX_VISITORS, (hostile - 2 * (hostile // 3)) * MESSAGE)
+    return hostile * EACH + KEPT * min(MAX_BODIES.everyone, (hostile - 2 * (hostile // 3)) * MESSAGE)
 
 
 @asynccontextmanager

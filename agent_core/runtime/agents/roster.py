@@ -165,15 +165,6 @@ class Roster:
             lambda connection: catalog.sync_files(connection, sealed, channels=self._channels, now=now)
         )
 
-    async def lacking(self) -> Sequence[tuple[str, str]]:
-        """Return each agent's name with each of its tools that this process does not have."""
-        missing: list[tuple[str, str]] = []
-        for agent in await self.all():
-            tools = await self._toolset.tools(Scope(agent.id))
-            made = agent.definition
-            missing += [(made.name, tool) for tool in lacking(made, tools, self.servers.unreached)]
-        return missing
-
     async def having(self, tool: str) -> Sequence[str]:
         """Return the names of the agents that new conversations have *tool* of, named, by a glob or by a setting."""
         names: list[str] = []
@@ -205,14 +196,7 @@ class Roster:
 
         *frozen* is the model of the session in question, which stays its own.
         """
-        model = frozen or self._model_of(definition)
-        if any(each.partition(":")[0] in self._providers for each in (model, *definition.fallback_models)):
-            return None
-        provider = model.partition(":")[0]
-        needs = self._needs.get(provider)
-        lacking = f"{needs}; set it" if needs else f"the provider `{provider}`, which is not known here; define it"
-        remedy = "and start the server again, or give the agent another model."
-        return f"`{definition.name}` is unavailable: its model `{model}` needs {lacking} {remedy}"
+        return why_unserved(definition, frozen or self._model_of(definition), self._providers, self._needs)
 
     def check(self, definition: Definition, tools: Collection[str], *, filed: bool = False) -> None:
         """Raise `InvalidInput` when this process, which has *tools*, could not run *definition*.
@@ -391,3 +375,19 @@ def cursor_key(cursor: str | None) -> int | None:
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):  # noqa: PLR2004 - fits 64 bits
         raise UnknownCursor("cursor", "not a cursor of this list; use `next_cursor` of the page before.")
     return int(cursor)
+
+
+def why_unserved(
+    definition: Definition, model: str, providers: Collection[str], needs: Mapping[str, str]
+) -> str | None:
+    """Return why none of *providers* answers for an agent whose *model* it is, in a sentence; None when one does.
+
+    *needs* says what to set for those that are known.
+    """
+    if any(each.partition(":")[0] in providers for each in (model, *definition.fallback_models)):
+        return None
+    provider = model.partition(":")[0]
+    wanted = needs.get(provider)
+    what = f"{wanted}; set it" if wanted else f"the provider `{provider}`, which is not known here; define it"
+    remedy = "and start the server again, or give the agent another model."
+    return f"`{definition.name}` is unavailable: its model `{model}` needs {what} {remedy}"

@@ -47,7 +47,7 @@ class SentFiles:
         await self._store.read(lambda connection: files.check_room(connection, agent, actor, origin, least, now=now))
         whose = "operator" if origin.is_operator else actor.kind  # an operator may name any actor
         owner = f"address:{origin.address}" if origin.is_anonymous else f"{whose}:{actor.id}"
-        file = await self._reader.read(data, name=name, mime=mime, owner=owner, apart=origin.is_operator)
+        file = await self._reader.read(data, name=name, mime=mime, owner=owner)
         new = NewFile(
             name=file.name,
             mime=file.mime,

@@ -4,7 +4,6 @@ import msgspec
 from sqlalchemy import Connection, and_, bindparam, or_, select, update
 
 from agent_core.domain import events as e
-from agent_core.domain.quotas import PEOPLE
 from agent_core.loop.state import BLAMELESS
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, RunRef
@@ -18,7 +17,7 @@ _ALL = 2**31
 
 
 class Due(msgspec.Struct, frozen=True):
-    """A run of *actor* that needs a look; *owner* has driven it so far."""
+    """A run that needs a look; *owner* has driven it so far."""
 
     key: int
     id: str
@@ -26,8 +25,6 @@ class Due(msgspec.Struct, frozen=True):
     status: str
     owner: str | None
     due_at: int | None
-    actor: int = 0
-    lane: int = PEOPLE
 
     @property
     def has_news(self) -> bool:
@@ -35,7 +32,7 @@ class Due(msgspec.Struct, frozen=True):
         return self.status == "running" and self.due_at == _NEWS
 
 
-_COLUMNS = (RUN.c.key, RUN.c.id, RUN.c.epoch, RUN.c.status, RUN.c.owner, RUN.c.due_at, RUN.c.actor, RUN.c.lane)
+_COLUMNS = (RUN.c.key, RUN.c.id, RUN.c.epoch, RUN.c.status, RUN.c.owner, RUN.c.due_at)
 _FOUND = select(*_COLUMNS)
 _BEGUN = Statement(
     _FOUND.where(
@@ -49,15 +46,18 @@ _BEGUN = Statement(
         ),
     ).order_by(RUN.c.key)
 )
-_WAITS = (
-    IS_OPEN,
-    RUN.c.status == literal("queued"),
-    or_(RUN.c.due_at.is_(None), RUN.c.due_at <= bindparam("b_now")),
-    IS_FREE,
-    or_(RUN.c.parent.is_not(None), IS_FIRST),
+_QUEUED = Statement(
+    of_all(
+        *_COLUMNS,
+        where=(
+            IS_OPEN,
+            RUN.c.status == literal("queued"),
+            or_(RUN.c.due_at.is_(None), RUN.c.due_at <= bindparam("b_now")),
+            IS_FREE,
+            or_(RUN.c.parent.is_not(None), IS_FIRST),
+        ),
+    )
 )
-_QUEUED = Statement(of_all(*_COLUMNS, where=_WAITS))
-_OF_PEOPLE = Statement(of_all(*_COLUMNS, where=(*_WAITS, RUN.c.lane == literal(PEOPLE))))
 _SET = update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due"))
 _WAKE = (
     update(RUN)
@@ -91,14 +91,11 @@ def due(connection: Connection, now: int, *, owner: str = "", expire_after: int 
 
     An owner has expired without a heartbeat for *expire_after* milliseconds. Of those that are queued, with nothing
     before them in their session and room under the cap of their agent, the first *limit* of the queue are returned, in
-    its order. When operators' fill that number, as many of people's follow: places are kept for people too.
+    its order.
     """
     begun = _BEGUN.run(connection, b_owner=owner, b_expire_after=expire_after, b_now=now)
     queued = _QUEUED.run(connection, b_now=now, b_limit=limit) if limit else ()
-    due_runs = [Due(*row) for row in (*begun, *queued)]
-    if queued and len(queued) == limit and due_runs[-1].lane != PEOPLE:
-        due_runs += [Due(*row) for row in _OF_PEOPLE.run(connection, b_now=now, b_limit=limit)]
-    return due_runs
+    return [Due(*row) for row in (*begun, *queued)]
 
 
 def next_deadline(connection: Connection, after: int) -> int | None:

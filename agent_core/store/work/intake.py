@@ -185,7 +185,7 @@ def _place(
         return _join(connection, session, intake, busy[0])
     if inbound.overlap == "reject" and (busy or queued):
         raise SessionBusy(f"Session `{session.id}` is answering; send again when it is idle, or use another `overlap`.")
-    if refusal := intake.refusal or limits.refusal_of(session.id, queued, inbound.lane):
+    if refusal := intake.refusal or limits.refusal_of(session.id, queued):
         raise refusal
     stopped = None
     if busy and inbound.overlap == "interrupt":
@@ -249,7 +249,7 @@ def _join(connection: Connection, session: sessions.SessionRef, intake: Intake, 
     """Add the message to the active run, whose next step consumes it; refuse it when too many wait for that."""
     steered = _STEERED.run(connection, b_session=session.key, b_run=run.key, b_first=run.first_seq).scalar_one()
     waiting, inbound = steered + limits.queued_in(connection, session.key), intake.inbound
-    if refusal := limits.refusal_of(session.id, waiting, inbound.lane):
+    if refusal := limits.refusal_of(session.id, waiting):
         raise refusal
     body = _received(intake)
     drafts: list[tuple[RunRef | None, FactBody]] = [(run, each) for each in (*context_facts(inbound.context), body)]
@@ -315,7 +315,6 @@ def _draft(session: sessions.SessionRef, intake: Intake, charged: bytes | None, 
         snapshot=intake.snapshot.hash,
         first_seq=session.newest + 1,
         options=intake.options,
-        lane=inbound.lane,
         actor=key_of(inbound.actor.kind, inbound.actor.id),
         queued_at=intake.now,
         charged=charged,

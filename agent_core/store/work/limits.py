@@ -4,11 +4,8 @@ A start of a run of a capped agent takes the agent's lock, after the session's, 
 one session and one agent, so no two wait for each other. For agents without a cap no statement is run.
 """
 
-from collections import Counter
-
 from sqlalchemy import Connection, Integer, bindparam, cast, func, select
 
-from agent_core.domain.quotas import PEOPLE
 from agent_core.errors import RateLimited
 from agent_core.store.log import RUN
 from agent_core.store.statements import Statement, literal
@@ -32,7 +29,7 @@ _RUNNING = (
 IS_NEXT = (IS_OPEN, *_QUEUED, IS_FREE, IS_FIRST)
 _NEXT = of_agent(RUN.c.key, where=(*IS_NEXT, RUN.c.agent == bindparam("b_agent"), RUN.c.due_at.is_(None)))
 _IN_SESSION = Statement(select(func.count()).select_from(RUN).where(RUN.c.session == bindparam("b_session"), *_QUEUED))
-_WAITING = select(RUN.c.lane, func.count()).where(IS_OPEN, RUN.c.status == literal("queued")).group_by(RUN.c.lane)
+_WAITING = select(func.count()).select_from(RUN).where(IS_OPEN, RUN.c.status == literal("queued"))
 
 
 def admits(connection: Connection, agent: int, cap: int | None, *, run: int | None = None) -> bool:
@@ -61,12 +58,9 @@ def queued_in(connection: Connection, session: int) -> int:
     return _IN_SESSION.run(connection, b_session=session).scalar_one()
 
 
-def refusal_of(session: str, queued: int, lane: int) -> RateLimited | None:
-    """Return what a message to *session*, in which *queued* wait, is answered when that is too many.
-
-    An operator's is refused at twice as many, which people's alone never reach.
-    """
-    if queued < (MAX_QUEUED if lane == PEOPLE else 2 * MAX_QUEUED):
+def refusal_of(session: str, queued: int) -> RateLimited | None:
+    """Return what a message to *session*, in which *queued* wait, is answered when that is too many."""
+    if queued < MAX_QUEUED:
         return None
     text = f"{queued} messages wait in session `{session}`; send this one again when some are answered."
     return RateLimited(text, RETRY_AFTER, limit="session")
@@ -76,6 +70,6 @@ def _running(connection: Connection, agent: int) -> int:
     return connection.execute(_RUNNING, {"b_agent": agent}).scalar_one()
 
 
-def count_queued(connection: Connection) -> Counter[int]:
-    """Return how many runs are queued over all sessions, by lane."""
-    return Counter({row[0]: row[1] for row in connection.execute(_WAITING)})
+def count_queued(connection: Connection) -> int:
+    """Return how many runs are queued over all sessions."""
+    return connection.execute(_WAITING).scalar_one()

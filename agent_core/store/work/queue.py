@@ -1,6 +1,6 @@
 """The queue: which of the runs that wait starts next, over all sessions. Each function is one transaction's work.
 
-Operators' runs come before those of people. Within a lane the next run is one of the actor who has the fewest under
+Child runs come first, since their parents have begun. Else the next run is one of the actor who has the fewest under
 way; of these, of the actor who was served or has begun to wait longest ago. So everybody's runs are started in rounds,
 an actor with many waits with them, and one who asks for the first time waits for one run of each other at most. The
 runs of one actor are ordered in the same manner by agent, and those of an agent by their age.
@@ -48,8 +48,6 @@ _IS_BUSY = (
     _BUSY.c.status == literal("running"),
     _BUSY.c.parent.is_(None),
 )
-_CHILD = -1
-"""The lane of child runs, before all others: their parents have begun."""
 _NOTE = Statement(
     text(
         "INSERT INTO served (actor, agent, at) SELECT :b_actor, :b_agent, "
@@ -82,10 +80,10 @@ def of_all(*columns: Any, where: Sequence[ColumnElement[bool]]) -> Select[Any]:
     cap = select(_AGENT.c.max_runs).where(_AGENT.c.key == rows.c.q_agent).correlate(rows).scalar_subquery()
     running = select(func.count()).where(*_IS_BUSY, _BUSY.c.agent == rows.c.q_agent).correlate(rows).scalar_subquery()
     nth = func.row_number().over(partition_by=rows.c.q_agent, order_by=_order(rows, rows.c.q_n))
-    room = case((rows.c.q_lane != literal(_CHILD), cap - running))
+    room = case((rows.c.q_root == literal(1), cap - running))
     placed = select(rows, nth.label("q_nth"), room.label("q_room")).subquery()
     own = func.row_number().over(
-        partition_by=(placed.c.q_lane, placed.c.q_actor), order_by=(placed.c.q_n, placed.c.q_since, placed.c.q_key)
+        partition_by=(placed.c.q_root, placed.c.q_actor), order_by=(placed.c.q_n, placed.c.q_since, placed.c.q_key)
     )
     has_room = or_(placed.c.q_room.is_(None), placed.c.q_nth <= placed.c.q_room)
     candidates = select(placed, own.label("q_own")).where(has_room).subquery()
@@ -96,14 +94,14 @@ def of_all(*columns: Any, where: Sequence[ColumnElement[bool]]) -> Select[Any]:
 
 def _waiting(columns: Sequence[Any], where: Sequence[ColumnElement[bool]]) -> Subquery:
     """Select queued runs, numbered within their actor and agent by age, with what decides between actors."""
-    age = func.row_number().over(partition_by=(RUN.c.lane, RUN.c.actor, RUN.c.agent), order_by=RUN.c.key)
+    age = func.row_number().over(partition_by=(RUN.c.actor, RUN.c.agent), order_by=RUN.c.key)
     aged = (
         select(
             *columns,
             RUN.c.key.label("q_key"),
             RUN.c.agent.label("q_agent"),
             RUN.c.actor.label("q_actor"),
-            case((RUN.c.parent.is_not(None), literal(_CHILD)), else_=RUN.c.lane).label("q_lane"),
+            case((RUN.c.parent.is_(None), literal(1)), else_=literal(0)).label("q_root"),
             RUN.c.queued_at.label("q_since"),
             age.label("q_n"),
         )
@@ -128,7 +126,7 @@ def _waiting(columns: Sequence[Any], where: Sequence[ColumnElement[bool]]) -> Su
 
 def _order(rows: Subquery, nth: ColumnElement[int]) -> tuple[ColumnElement[int], ...]:
     """Return the order of the queue; *nth* numbers the runs of one actor."""
-    return rows.c.q_lane, rows.c.q_busy + nth, _later(rows.c.q_since, rows.c.q_served), rows.c.q_key
+    return rows.c.q_root, rows.c.q_busy + nth, _later(rows.c.q_since, rows.c.q_served), rows.c.q_key
 
 
 def _own(columns: Sequence[Any], rows: Subquery) -> list[ColumnElement[Any]]:

@@ -39,7 +39,6 @@ _COLUMNS = (
     RUN.c.snapshot,
     RUN.c.first_seq,
     RUN.c.options,
-    RUN.c.lane,
     RUN.c.actor,
     RUN.c.queued_at,
     RUN.c.charged,
@@ -78,7 +77,7 @@ _HOLD = Statement(
 _SET_PREFIX = update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(prefix=bindparam("b_prefix"))
 _NEW = (
     "project", "id", "session", "agent", "agent_version", "status", "epoch", "owner", "input_seq", "first_seq",
-    "snapshot", "options", "lane", "actor", "queued_at", "charged", "asker",
+    "snapshot", "options", "actor", "queued_at", "charged", "asker",
 )  # fmt: skip
 _INSERT = Statement(insert(RUN).values({name: bindparam(f"b_{name}") for name in _NEW}).returning(RUN.c.key))
 
@@ -371,7 +370,6 @@ def _ref(row: Any) -> RunRef:
         snapshot=row.snapshot,
         first_seq=row.first_seq,
         options=row.options,
-        lane=row.lane,
         actor=row.actor,
         queued_at=row.queued_at,
         charged=row.charged,

@@ -1,47 +1,141 @@
 """The gate before all routes: what the caller may not do is left unread, and what is read is bounded JSON."""
 
 import asyncio
-from collections import Counter
+import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from types import NoneType
+from typing import Any, get_args
 
+from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_core import Forbidden
-from app.api.entrance.body import fault_in, no_json, read, too_complex
-from app.api.entrance.entrances import FORMS, Entrance, Entrances
-from app.api.entrance.large import READ
-from app.api.entrance.scan import Scan
+from agent_core import MAX_FILE, Forbidden
+from app.api.bodies.forms import AROUND
+from app.api.deps import operator
+from app.api.entrance.body import MAX_VALUES, READ, Scan, fault_in, no_json, read, too_complex
 from app.api.entrance.scopes import check_scope
 from app.api.problems import problem, unauthorized
-from app.serving.shares import address_in, share_of
+from app.serving.caps import Caps, Held
 from channels.slack.inbound.headers import UNSIGNED, signature, unsigned_bytes
 from channels.web.identity import Principal
 
-SIGNED = "/slack/"
+SIGNED_PATHS = "/slack/"
 """Paths whose bodies are signed, some of them forms: only the route that checks the signature parses them."""
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 QUICK_BYTES, QUICK_VALUES = 64_000, 1_000
 """A body of no more bytes and values is checked in under 1 ms; a larger one is read outside of the event loop."""
-MAX_HELD, MAX_VISITORS, MAX_UNKNOWN = 128_000_000, 64_000_000, 64_000_000
-"""Bytes of bodies that have not arrived whole, in this process: of operators, of visitors, of unidentified callers."""
-EACH_VISITOR, EACH_UNKNOWN, EACH_ADDRESS = 2_000_000, 2_000_000, 16_000_000
-"""Bytes of them of one visitor, of one address whose callers are not identified, and of all visitors at one address:
-none of them can use up those of all."""
-MAX_FORMS, EACH_FORM, EACH_PLACE = 500_000_000, 50_000_000, 125_000_000
-"""Bytes of forms with files that are on their way or read, on disk: of all callers of a kind, of one visitor, and of
-all visitors at one address."""
+MAX_BODIES = Caps(visitor=2_000_000, address=16_000_000, everyone=256_000_000)
+"""Bytes of bodies that have not arrived whole, in this process."""
+MAX_FORMS = Caps(visitor=50_000_000, address=125_000_000, everyone=1_000_000_000)
+"""Bytes of forms with files that are on their way or read, on disk."""
+
+SMALL = 64_000
+"""Bytes of a body where nothing else is said."""
+MESSAGE = 400 * 1024
+"""Bytes where a text is sent: 100,000 characters of four bytes each, and what is around them."""
+AGENT = 2_000_000
+"""Bytes of an agent, which only operators send: instructions of 200,000 characters, schemas of 200 tools."""
+TOOL = 300_000
+"""Bytes of a tool's definition: a schema of 32,000, presets and a configuration of 64,000 each."""
+RENDER = 600_000
+"""Bytes of a render, of which the log holds 512,000, and what is around it."""
+FILE = MAX_FILE + AROUND
+"""Bytes of a form with a file; what an agent allows of it is less, see `uploads`."""
+SECRET = 4_000
+"""Bytes of a request for which no credential is asked: an agent and a secret."""
+SIGNED = 1_000_000
+"""Bytes of a request that is signed: it is read before it is known who sent it."""
+BODIES = {
+    "/v1/files": FILE,
+    "/v1/sessions/{id}/messages": MESSAGE,
+    "/v1/sessions/{id}/replies": MESSAGE,
+    "/v1/agents/{id}/runs": MESSAGE,
+    "/v1/runs/{id}/tool-outputs": MESSAGE,
+    "/v1/runs/{id}/feedback": MESSAGE,
+    "/v1/approvals/{id}": MESSAGE,
+    "/v1/renders/preview": RENDER,
+    "/v1/agents": AGENT,
+    "/v1/agents/{id}": AGENT,
+    "/v1/tools": TOOL,
+    "/v1/tools/{id}": TOOL,
+    "/v1/tools/{id}/call": MESSAGE,
+    "/v1/web/anonymous": SECRET,
+    "/slack/events": SIGNED,
+    "/slack/interactivity": SIGNED,
+    "/slack/commands": SIGNED,
+}
+"""The most bytes of a body by the path of its route."""
+
+FORMS = frozenset({"/v1/files"})
+"""The routes that read a form themselves, as it arrives."""
+
+VALUES = {"/v1/renders/preview": 100_000}
+"""The most values of a body where it is not `scan.MAX_VALUES`: 500 rows of many columns, as operators alone send."""
 
 
-Named = tuple[Literal["visitor", "address"], str]
-"""Whose bytes are counted."""
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """One route: *most* bytes and *values* of a body, *model* what it is read as, and whether *operators* alone use it.
+
+    *template* is its path as `scopes.SCOPE_OF` names it.
+    """
+
+    path: str
+    template: str
+    pattern: re.Pattern[str]
+    methods: frozenset[str]
+    operators: bool
+    most: int
+    model: type[BaseModel] | None
+    values: int = MAX_VALUES
+
+
+class Entrances:
+    """Finds the route of a request by the patterns that the router itself has compiled."""
+
+    def __init__(self, routes: Sequence[BaseRoute]) -> None:
+        self._all = tuple(_entrances(routes))
+
+    def find(self, method: str, path: str) -> Entrance | None:
+        """Return the route that takes *method* at *path*; None where the router answers 404 or 405."""
+        for each in self._all:
+            if method in each.methods and each.pattern.match(path):
+                return each
+        return None
+
+
+def _entrances(routes: Sequence[BaseRoute]) -> Iterator[Entrance]:
+    for context in iter_route_contexts(routes):
+        if context.path_format is None or context.methods is None:
+            continue
+        dependant = getattr(context, "dependant", None)
+        yield Entrance(
+            context.path_format,
+            context.path or context.path_format,
+            context.path_regex,
+            frozenset(context.methods),
+            dependant is not None and _asks_operator(dependant),
+            BODIES.get(context.path_format, SMALL),
+            _model(getattr(context, "body_field", None)),
+            VALUES.get(context.path_format, MAX_VALUES),
+        )
+
+
+def _asks_operator(dependant: Any) -> bool:
+    return any(each.call is operator or _asks_operator(each) for each in dependant.dependencies)
+
+
+def _model(field: Any) -> type[BaseModel] | None:
+    """Return what a body is read as, where it is one type; it may be left out."""
+    kind = None if field is None else field.field_info.annotation
+    kind = next((each for each in get_args(kind) if each is not NoneType), kind)
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
 class ClientDisconnected(Exception):
@@ -56,46 +150,6 @@ class Refused(Exception):
         self.answer = answer
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """Whose bytes a body's are: *most* of all callers of a kind, and of each that is *named* as many as it says."""
-
-    most: int
-    named: tuple[tuple[Named, int], ...] = ()
-
-
-class UnreadBodies:
-    """The bytes of bodies of one kind of callers that have not arrived whole."""
-
-    def __init__(self) -> None:
-        self._all = 0
-        self._of: Counter[Named] = Counter()
-
-    @contextmanager
-    def counted(self, share: Share) -> Iterator[Callable[[int], None]]:
-        """Give a function that counts more bytes until the end of the block; it raises `Refused` beyond *share*."""
-        own = 0
-
-        def add(size: int) -> None:
-            nonlocal own
-            own += size
-            self._all += size
-            for name, _ in share.named:
-                self._of[name] += size
-            if self._all > share.most or any(self._of[name] > most for name, most in share.named):
-                detail = "Too many large requests arrive at once; send this one again in a moment."
-                raise Refused(problem(503, detail, headers={"Retry-After": "2"}))
-
-        try:
-            yield add
-        finally:
-            self._all -= own
-            for name, _ in share.named:
-                self._of[name] -= own
-                if not self._of[name]:
-                    del self._of[name]
-
-
 class RequestGuard:
     """Refuse bodies that no route could read, or that the caller may not send; `Callers` is in front of it.
 
@@ -108,8 +162,7 @@ class RequestGuard:
         self, app: ASGIApp, *, routes: Sequence[BaseRoute], holds: Callable[[Principal], bool] = lambda _: True
     ) -> None:
         self._app, self._routes, self._holds = app, routes, holds
-        self._operators, self._visitors, self._unknown = UnreadBodies(), UnreadBodies(), UnreadBodies()
-        self._forms = {True: UnreadBodies(), False: UnreadBodies()}
+        self._bodies, self._forms = Held(), Held()
 
     @cached_property
     def _entrances(self) -> Entrances:
@@ -127,8 +180,8 @@ class RequestGuard:
                     if entrance.path in FORMS and principal is not None:
                         await self._form(principal, scope, receive, send)
                         return
-                    with self._counted(principal, scope) as hold:
-                        body, scope[READ] = await _body(entrance, headers, receive, hold)
+                    with self._bodies.holding(principal, scope, MAX_BODIES) as hold:
+                        body, scope[READ] = await _body(entrance, headers, _counted(receive, hold))
                         receive = replay(body, receive)
                 except ClientDisconnected:
                     return
@@ -142,34 +195,21 @@ class RequestGuard:
 
     async def _form(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the route read a form as it arrives; its bytes count until the answer, for so long it is kept."""
-        share = Share(MAX_FORMS, _names(principal, scope, EACH_FORM, EACH_PLACE))
-        with self._forms[principal.visitor].counted(share) as hold:
-
-            async def counted() -> Message:
-                message = await receive()
-                hold(len(message.get("body", b"")))
-                return message
-
-            await self._app(scope, counted, send)
-
-    def _counted(self, principal: Principal | None, scope: Scope) -> AbstractContextManager[Callable[[int], None]]:
-        """Return what counts a body's bytes: each kind of callers has its own, so that none can use up another's."""
-        if principal is None:
-            address = address_in(scope)
-            named: Named | None = None if address is None else ("address", address)
-            return self._unknown.counted(Share(MAX_UNKNOWN, () if named is None else ((named, EACH_UNKNOWN),)))
-        if principal.visitor:
-            return self._visitors.counted(Share(MAX_VISITORS, _names(principal, scope, EACH_VISITOR, EACH_ADDRESS)))
-        return self._operators.counted(Share(MAX_HELD))
+        with self._forms.holding(principal, scope, MAX_FORMS) as hold:
+            await self._app(scope, _counted(receive, hold), send)
 
 
-def _names(principal: Principal, scope: Scope, each: int, here: int) -> tuple[tuple[Named, int], ...]:
-    """Return as whose a caller's bytes count: a visitor's own, *each* at most, and *here* of all at the address."""
-    if not principal.visitor:
-        return ()
-    own: tuple[Named, int] = (("visitor", principal.actor.id), each)
-    address = share_of(principal, scope)
-    return (own,) if address is None else (own, (("address", address), here))
+def _counted(receive: Receive, hold: Callable[[int], bool]) -> Receive:
+    """Return *receive* with its bytes counted by *hold*; raises `Refused` beyond a cap."""
+
+    async def counted() -> Message:
+        message = await receive()
+        if not hold(len(message.get("body", b""))):
+            detail = "Too many large requests arrive at once; send this one again in a moment."
+            raise Refused(problem(503, detail, headers={"Retry-After": "2"}))
+        return message
+
+    return counted
 
 
 def check_entrance(entrance: Entrance, principal: Principal | None, method: str, headers: Headers) -> None:
@@ -183,7 +223,7 @@ def check_entrance(entrance: Entrance, principal: Principal | None, method: str,
             raise Refused(problem(403, str(error))) from None
     length = headers.get("content-length", "")
     size = int(length[:20]) if length.isdigit() else None
-    if entrance.path.startswith(SIGNED) and signature(headers) is None:
+    if entrance.path.startswith(SIGNED_PATHS) and signature(headers) is None:
         # Only a form whose size is given may be Slack's `ssl_check`.
         if size is None or size > unsigned_bytes(headers):
             raise Refused(problem(401, UNSIGNED))
@@ -191,15 +231,13 @@ def check_entrance(entrance: Entrance, principal: Principal | None, method: str,
         raise Refused(too_large(entrance.most))
 
 
-async def _body(
-    entrance: Entrance, headers: Headers, receive: Receive, hold: Callable[[int], None]
-) -> tuple[bytes, BaseModel | None]:
+async def _body(entrance: Entrance, headers: Headers, receive: Receive) -> tuple[bytes, BaseModel | None]:
     """Return the whole body, checked, and a large one as its route takes it.
 
     Raises `Refused`, and `ClientDisconnected` when it is cut off.
     """
-    scan = None if entrance.path.startswith(SIGNED) else Scan(max_values=entrance.values)
-    body = await _read(entrance, headers, receive, scan, hold)
+    scan = None if entrance.path.startswith(SIGNED_PATHS) else Scan(max_values=entrance.values)
+    body = await _read(entrance, headers, receive, scan)
     if scan is None or not body:
         return body, None
     if len(body) <= QUICK_BYTES and scan.values <= QUICK_VALUES:
@@ -213,9 +251,7 @@ async def _body(
     return body, outcome
 
 
-async def _read(
-    entrance: Entrance, headers: Headers, receive: Receive, scan: Scan | None, hold: Callable[[int], None]
-) -> bytes:
+async def _read(entrance: Entrance, headers: Headers, receive: Receive, scan: Scan | None) -> bytes:
     """Return the body as it arrives, as long as it may go on."""
     chunks: list[bytes] = []
     size, more = 0, True
@@ -232,7 +268,6 @@ async def _read(
         size += len(chunk)
         if size > entrance.most:
             raise Refused(too_large(entrance.most))
-        hold(len(chunk))
         chunks.append(chunk)
         if scan is not None and (excess := scan.feed(chunk)) is not None:
             raise Refused(await asyncio.to_thread(too_complex, excess, b"".join(chunks), entrance.values))

@@ -9,9 +9,9 @@ from agent_core import Page
 from app.api.bodies.requests import AgentBody, AgentChanges
 from app.api.bodies.wire import Agent, agent_wire, answer, page
 from app.api.deps import Cursor, Limit, Operator, Wired
-from app.api.entrance.large import BodyRoute
+from app.api.entrance.body import BodyRoute
 from app.api.problems import answers
-from app.strangers import warn_of_strangers
+from app.checks import warn_of_budget
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"], route_class=BodyRoute)
 AgentId = Annotated[str, Path(description="An agent's id or its name.", max_length=200)]
@@ -30,7 +30,7 @@ async def create_agent(wired: Wired, _: Operator, body: AgentBody) -> Response:
     """Make an agent."""
     agents = wired.core.agents
     agent = await agents.create(body.value())
-    warn_of_strangers(agent.definition)
+    warn_of_budget(agent.definition)
     return answer(agent_wire(agent, agents.defaults), 201)
 
 
@@ -46,7 +46,7 @@ async def change_agent(wired: Wired, _: Operator, id: AgentId, body: AgentChange
     """Make a new version of an agent; a session takes it up after a pause, a compaction, or when it is asked to."""
     agents = wired.core.agents
     agent = await agents.update(id, body.model_dump(exclude_unset=True))
-    warn_of_strangers(agent.definition)
+    warn_of_budget(agent.definition)
     return answer(agent_wire(agent, agents.defaults))
 
 

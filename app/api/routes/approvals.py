@@ -30,7 +30,7 @@ from app.api.bodies.requests import actor_of
 from app.api.bodies.wire import Approval, AuditLine, answer, approval_wire, audit_line, page
 from app.api.deciders import decider, may_decide
 from app.api.deps import MAX_SEQ, PERSONS, Caller, Cursor, Limit, Name, Operator, Show, Wired, owns
-from app.api.entrance.large import BodyRoute
+from app.api.entrance.body import BodyRoute
 from app.api.problems import answers, problem
 from channels.web.identity import Principal
 from channels.web.visible import ShowTools

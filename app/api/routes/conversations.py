@@ -22,8 +22,8 @@ from app.api.bodies.wire import (
     page,
     session_wire,
 )
-from app.api.deps import Caller, Cursor, Limit, OwnSession, Share, Show, Wired, origin_of
-from app.api.entrance.large import BodyRoute
+from app.api.deps import Caller, Cursor, Limit, OwnSession, Show, Wired, origin_of
+from app.api.entrance.body import BodyRoute
 from app.api.problems import answers
 from app.api.routes.sessions import Sought, wanted_of
 
@@ -32,10 +32,10 @@ router = APIRouter(prefix="/v1/web/conversations", tags=["web"], route_class=Bod
 
 @router.get("", responses=answers(Page[OwnConversation], 400, 401, 403, 404, 422, 429))
 async def list_conversations(
+    request: Request,
     wired: Wired,
     principal: Caller,
     limit: Limit,
-    share: Share,
     wanted: Annotated[Wanted, Depends(wanted_of)],
     q: Sought | None = None,
     cursor: Cursor = None,
@@ -46,7 +46,7 @@ async def list_conversations(
     200: a page of it may be short, or empty, and still have a `next_cursor`.
     """
     own = replace(wanted, own=True)
-    with nullcontext() if q is None else wired.searches.turn(principal, share):
+    with nullcontext() if q is None else wired.searches.turn(principal, request.scope):
         listed = await wired.core.conversations.find(own, q, limit=limit, cursor=cursor)
     return page(listed, conversation_wire)
 

@@ -14,7 +14,7 @@ from app.api.bodies.derived import RequestBody
 from app.api.bodies.requests import Id
 from app.api.bodies.wire import Key, KeyWithSecret, Revoked, answer, key_wire, page, revoked_wire, rfc3339, secret_wire
 from app.api.deps import Cursor, Limit, Operator, Wired
-from app.api.entrance.large import BodyRoute
+from app.api.entrance.body import BodyRoute
 from app.api.problems import answers
 from channels.web.identity import ACT_AS, Principal
 from channels.web.visitor_ids import fault_of_name

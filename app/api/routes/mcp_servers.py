@@ -12,7 +12,7 @@ from app.api.bodies.derived import RequestBody, body_of
 from app.api.bodies.mcp_wire import McpLoginBegun, McpServerAnswer, mcp_login_wire, mcp_server_wire
 from app.api.bodies.wire import answer, page
 from app.api.deps import Cursor, Limit, Operator, Wired
-from app.api.entrance.large import BodyRoute
+from app.api.entrance.body import BodyRoute
 from app.api.problems import answers
 
 router = APIRouter(prefix="/v1/mcp-servers", tags=["mcp-servers"], route_class=BodyRoute)

@@ -17,8 +17,8 @@ from agent_core.charts.text import MAX_CELLS, MAX_CSV_BYTES, csv_of, head_of
 from agent_core.runtime.services.shown import ChartDrawer
 from agent_core.store.reading.listing import Wanted
 from app.api.bodies.wire import RenderAnswer, answer, render_wire
-from app.api.deps import PERSONS, Caller, Operator, Share, Wired
-from app.api.entrance.large import BodyRoute
+from app.api.deps import PERSONS, Caller, Operator, Wired
+from app.api.entrance.body import BodyRoute
 from app.api.files import INERT, SVG, file, file_name, known, tag_of
 from app.api.previews import PreviewBody, check_drawn, csv_file, drafted, on_channel
 from app.api.problems import answers, problem
@@ -64,7 +64,6 @@ async def get_png(
     wired: Wired,
     principal: Caller,
     render: OwnRender,
-    share: Share,
     scale: Scale = 2,
     theme: Theme = "light",
 ) -> Response:
@@ -74,7 +73,7 @@ async def get_png(
     tag = tag_of(render, "png", scale, theme)
     if (same := known(request, tag)) is not None:
         return same
-    with wired.drawings.turn(principal, share):
+    with wired.drawings.turn(principal, request.scope):
         clean = await asyncio.to_thread(checked, spec)
         data = await _drawer(wired.core).png(clean, scale=scale, dark=theme == "dark", owner=render.session)
     return file(data, PNG, tag)
@@ -82,7 +81,7 @@ async def get_png(
 
 @router.get("/{id}.svg", response_class=Response, responses=answers("File", 401, 403, 404, 422, 429, media=SVG) | _SAME)
 async def get_svg(
-    request: Request, wired: Wired, principal: Caller, render: OwnRender, share: Share, theme: Theme = "light"
+    request: Request, wired: Wired, principal: Caller, render: OwnRender, theme: Theme = "light"
 ) -> Response:
     """Draw a chart as SVG without a background, for a page of the `theme`'s colours; other renders have none."""
     if (spec := _chart_in(render)) is None:
@@ -90,7 +89,7 @@ async def get_svg(
     tag = tag_of(render, "svg", theme)
     if (same := known(request, tag)) is not None:
         return same
-    with wired.drawings.turn(principal, share):
+    with wired.drawings.turn(principal, request.scope):
         clean = await asyncio.to_thread(checked, spec)
         data = await _drawer(wired.core).svg(clean, dark=theme == "dark", owner=render.session)
     return file(data, SVG, tag, attached=file_name(render.title, "svg"))

@@ -32,7 +32,7 @@ from app.api.deps import (
     seat_of,
     sender,
 )
-from app.api.entrance.large import BodyRoute
+from app.api.entrance.body import BodyRoute
 from app.api.problems import answers, unauthorized
 from app.api.routes.uploads import parts_of
 from app.api.sse import SSE, disconnected, open_stream

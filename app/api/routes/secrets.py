@@ -11,7 +11,7 @@ from agent_core.runtime.tools.secret_values import MAX_VALUE
 from app.api.bodies.derived import RequestBody
 from app.api.bodies.wire import Secret, answer, page, stored_secret_wire
 from app.api.deps import Cursor, Limit, Operator, Wired
-from app.api.entrance.large import BodyRoute
+from app.api.entrance.body import BodyRoute
 from app.api.problems import answers
 
 router = APIRouter(prefix="/v1/secrets", tags=["secrets"], route_class=BodyRoute)

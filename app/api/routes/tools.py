@@ -13,7 +13,7 @@ from agent_core.tools.output import MAX_EXPRESSION
 from app.api.bodies.derived import RequestBody, body_of
 from app.api.bodies.wire import DryRunAnswer, Tool, ToolTest, answer, dry_run_wire, page, tool_wire, whole_tool_wire
 from app.api.deps import Cursor, Limit, Operator, Wired
-from app.api.entrance.large import BodyRoute
+from app.api.entrance.body import BodyRoute
 from app.api.problems import answers
 
 router = APIRouter(prefix="/v1/tools", tags=["tools"], route_class=BodyRoute)

@@ -12,7 +12,7 @@ from app.api.bodies.requests import Id
 from app.api.bodies.token_wire import AnonymousToken
 from app.api.bodies.wire import answer, rfc3339
 from app.api.deps import Caller, Name, Services, Wired, address_of, agent_for
-from app.api.entrance.large import BodyRoute
+from app.api.entrance.body import BodyRoute
 from app.api.problems import answers, problem
 from channels.web.face import AgentFace, face_of
 from channels.web.identity import Known

@@ -12,7 +12,7 @@ from app.api.bodies.derived import OBJECT, TEXT, RequestBody, by_kind
 from app.api.bodies.requests import Id
 from app.api.bodies.wire import SigningKeyAnswer, answer, page, signing_key_wire
 from app.api.deps import Cursor, Limit, Operator, Wired
-from app.api.entrance.large import BodyRoute
+from app.api.entrance.body import BodyRoute
 from app.api.problems import answers
 from app.api.routes.keys import KeyName
 from channels.web.signed import MAX_PEM

@@ -9,8 +9,6 @@ from agent_core import Actor, InvalidInput
 from agent_core.domain.quotas import (
     DAY,
     MINUTE,
-    OPERATORS,
-    PEOPLE,
     AddressQuota,
     Origin,
     Quota,
@@ -21,7 +19,6 @@ from agent_core.domain.quotas import (
     VisitorQuota,
     check,
     key_of,
-    lane_of,
     read,
     refusal,
     subjects,
@@ -103,8 +100,6 @@ def test_operators_have_no_quota():
     everything = msgspec.json.encode(Quotas(user=Quota(messages_per_day=1), everyone=Quota(messages_per_day=1)))
     for actor, origin in ((ADA, Origin(is_operator=True)), (Actor("x", "service"), HERE), (Actor("y", "agent"), HERE)):
         assert subjects(everything, actor, origin) == []
-        assert lane_of(actor, origin) == OPERATORS
-    assert lane_of(ADA, HERE) == PEOPLE
     assert {each.scope for each in subjects(everything, ADA, HERE)} == {"visitor", "address", "everyone"}
     assert {each.scope for each in subjects(everything, Actor("ann", "user"), Origin())} == {"user", "everyone"}
 

@@ -5,12 +5,10 @@ from typing import Any, cast
 
 from agent_core.engine.interrupt import Interrupt
 from agent_core.engine.local import LocalEngine
-from agent_core.engine.pool import reserved_of
 from agent_core.engine.runs import Runs
 from agent_core.store.log import RunRef
 from agent_core.store.work.due import Due
 from agent_core.testing import FakeClock
-from tests.cases import for_each
 from tests.polling import PATIENCE
 
 SAFETY = PATIENCE
@@ -18,7 +16,7 @@ CLOCK = FakeClock()
 LATER = CLOCK.now() + 120_000
 
 
-def ref(key: int, actor: int = 0) -> RunRef:
+def ref(key: int) -> RunRef:
     return RunRef(
         key=key,
         id=f"run_{key}",
@@ -30,12 +28,11 @@ def ref(key: int, actor: int = 0) -> RunRef:
         agent_version=1,
         snapshot="",
         first_seq=1,
-        actor=actor or key,
     )
 
 
-def queued(key: int, actor: int = 0) -> Due:
-    return Due(key, f"run_{key}", 0, "queued", None, None, actor or key)
+def queued(key: int) -> Due:
+    return Due(key, f"run_{key}", 0, "queued", None, None)
 
 
 class WaitingRuns:
@@ -60,11 +57,10 @@ class WaitingRuns:
         await asyncio.sleep(0)
         if not any(each.key == run and each.status == "queued" for each in self.found):
             return None
-        actor = next(each.actor for each in self.found if each.key == run)
         self.found = [each for each in self.found if each.key != run]
         self.taken.append(run)
         self.some.set()
-        return ref(run, actor)
+        return ref(run)
 
     async def leave(self) -> int:
         return 0
@@ -102,7 +98,7 @@ async def test_room_that_comes_during_a_look_starts_no_newcomer():
         await end.wait()
 
     pool.begin(ref(1), until_end)
-    with pool.reserve(5) as has_room:
+    with pool.reserve() as has_room:
         assert not has_room
     runs.go.clear()
     async with asyncio.timeout(SAFETY), asyncio.TaskGroup() as group:
@@ -112,7 +108,7 @@ async def test_room_that_comes_during_a_look_starts_no_newcomer():
         await pool.driven[1].task
         runs.go.set()
     assert pool.capacity == 1
-    with pool.reserve(9) as has_room:
+    with pool.reserve() as has_room:
         assert not has_room, "a new message waits with the others"
     await runs.engine.sweep.look()
     assert runs.taken == [5]
@@ -126,7 +122,7 @@ async def test_a_reservation_that_is_not_used_is_offered_to_those_who_wait():
     async with asyncio.timeout(SAFETY), asyncio.TaskGroup() as group:
         freed = group.create_task(pool.freed())
         await asyncio.sleep(0)
-        with pool.reserve(1) as first, pool.reserve(2) as second:
+        with pool.reserve() as first, pool.reserve() as second:
             runs.engine.pool.hurry()  # what the commit of the second one led to
         await freed
     assert (first, second, pool.capacity) == (True, False, 1)
@@ -134,34 +130,9 @@ async def test_a_reservation_that_is_not_used_is_offered_to_those_who_wait():
 
 
 async def test_wakes_at_the_same_instant_drive_no_more_than_there_is_room_for():
-    """Each of many wake-ups sees whether there is room when it is its turn; none takes the place that is kept."""
-    runs = WaitingRuns(*(queued(key) for key in range(20)), max_runs=3)
+    """Each of many wake-ups sees whether there is room when it is its turn."""
+    runs = WaitingRuns(*(queued(key) for key in range(20)), max_runs=2)
     woken = await asyncio.gather(*(runs.engine.wake(key) for key in range(20)))
     assert (woken.count(True), len(runs.engine.pool.driven)) == (2, 2)
     assert runs.engine.pool.is_crowded
     await runs.engine.stop(0)
-
-
-async def test_the_last_place_is_for_one_who_has_no_run():
-    """A run of one who floods leaves the last place free; one who asks for the first time starts at once in it."""
-    runs = WaitingRuns(*(queued(key, actor=1) for key in range(10, 20)), max_runs=4)
-    pool = runs.engine.pool
-    await runs.engine.sweep.look()
-    assert (len(runs.taken), pool.capacity, pool.is_crowded) == (3, 1, True)
-    with pool.reserve(1) as has_room:
-        assert not has_room, "the flooder's next one waits"
-    with pool.reserve(2) as has_room, pool.reserve(2) as has_more, pool.reserve(3) as has_third:
-        assert (has_room, has_more, has_third) == (True, False, False)
-    runs.found.append(queued(30, actor=3))
-    await runs.engine.sweep.look()
-    assert runs.taken[3:] == [], "the query does not reach it"
-    runs.found.insert(0, runs.found.pop())
-    await runs.engine.sweep.look()
-    assert (runs.taken[3:], pool.capacity) == ([30], 0)
-    await runs.engine.stop(0)
-
-
-@for_each("places, kept", [(0, 0), (1, 0), (2, 1), (4, 1), (15, 1), (16, 2), (1_000, 125)])
-def test_an_eighth_of_the_places_is_kept(places: int, kept: int):
-    """At least one place of two or more is kept for people who have no run, and never all."""
-    assert reserved_of(places) == kept

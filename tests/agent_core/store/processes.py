@@ -35,7 +35,7 @@ class OnLooker:
 
     def hurry(self) -> None: ...
 
-    def reserve(self, actor: int) -> AbstractContextManager[bool]:
+    def reserve(self) -> AbstractContextManager[bool]:
         return nullcontext(False)
 
     async def start(self) -> None: ...

@@ -5,6 +5,7 @@ import pytest
 from fastapi import FastAPI
 
 from agent_core import Actor, Core
+from app.serving import caps
 from channels.web.identity import TokenSigner
 from tests.app.conftest import Model, caller
 
@@ -123,10 +124,10 @@ async def test_searches_are_few_at_once(
     app: FastAPI, visitor: httpx.AsyncClient, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ):
     """Beyond what one visitor may search at once it is 429 with Retry-After; lists, and operators, are not bounded."""
-    monkeypatch.setattr(app.state.services.searches, "_of_one", 0)
+    monkeypatch.setattr(caps, "TURNS", caps.TURNS._replace(visitor=0))
     answer = await visitor.get(f"{PLACE}?q=kettle")
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "5")
-    assert "search again" in answer.json()["detail"]
+    assert "Too many searches" in answer.json()["detail"]
     assert (await visitor.get(PLACE)).status_code == 200
     assert (await client.get(f"{PLACE}?q=kettle")).status_code == 200
 

@@ -179,7 +179,7 @@ async def test_forms_are_bounded_before_they_are_read(visitor: httpx.AsyncClient
     refused = await visitor.post("/v1/files", content=endless(), headers=headers)
     assert (refused.status_code, refused.json()["code"]) == (413, "too_large")
     assert arrived < 10_200_000
-    monkeypatch.setattr(guard, "EACH_FORM", 150_000)
+    monkeypatch.setattr(guard, "MAX_FORMS", guard.MAX_FORMS._replace(visitor=150_000))
     assert (await visitor.post("/v1/files", content=endless(), headers=headers)).status_code == 503
     for body, kind in ((b"{}", "application/json"), (b"--x--", "multipart/form-data"), (b"?", headers["Content-Type"])):
         answer = await visitor.post("/v1/files", content=body, headers={"Content-Type": kind})

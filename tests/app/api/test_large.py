@@ -10,9 +10,8 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from app.api.entrance import body, guard
-from app.api.entrance.entrances import FORMS, Entrances
-from app.api.entrance.guard import QUICK_BYTES, QUICK_VALUES
-from app.api.entrance.large import BodyRoute
+from app.api.entrance.body import BodyRoute
+from app.api.entrance.guard import FORMS, QUICK_BYTES, QUICK_VALUES, Entrances
 from tests.app.api.test_scopes import flat
 
 RUNS = "/v1/agents/assistant/runs"

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from agent_core import Actor, Core, DrawingFailed, DrawingUnavailable
-from app.serving.drawings import MAX_OF_ONE
+from app.serving.caps import TURNS
 from channels.web.identity import SCOPES, TokenSigner
 from tests.app.api.easel import DRAWING, PICTURE, SPEC, TABLE, Easel, core_with, ready, shown
 from tests.app.conftest import caller
@@ -202,15 +202,15 @@ async def test_one_visitor_cannot_make_the_server_draw_without_end(
     """Beside two drawings a visitor's third is 429 with Retry-After, and others are served."""
     (path,) = await shown(visitor, "chart")
     easel.open.clear()
-    waiting = [asyncio.create_task(visitor.get(f"{path}.png?scale={n + 1}")) for n in range(MAX_OF_ONE)]
-    await until(lambda: len(easel.asked) == MAX_OF_ONE)
+    waiting = [asyncio.create_task(visitor.get(f"{path}.png?scale={n + 1}")) for n in range(TURNS.visitor)]
+    await until(lambda: len(easel.asked) == TURNS.visitor)
     refused = await visitor.get(f"{path}.png?scale=3")
     assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
     assert int(refused.headers["Retry-After"]) > 0
     async with another(app, tokens, core, name="eve") as eve:
         (hers,) = await shown(eve, "chart")
         others = [asyncio.create_task(each) for each in (eve.get(f"{hers}.png"), client.get(f"{path}.png"))]
-        await until(lambda: len(easel.asked) == MAX_OF_ONE + 2)
+        await until(lambda: len(easel.asked) == TURNS.visitor + 2)
         easel.open.set()
         assert {(await each).status_code for each in (*waiting, *others)} == {200}
     assert (await visitor.get(f"{path}.png?scale=3")).status_code == 200

@@ -278,12 +278,12 @@ async def test_streams_of_one_reader_are_counted():
 
 
 async def test_streams_of_one_address_are_counted():
-    """However many visitors are at one address, their streams have one share, over all agents; others have theirs."""
+    """However many visitors are at one address, their streams have one cap, over all agents; others have theirs."""
     readers = Readers(most_of_address=3)
     ids = iter(range(100))
 
-    def one_more(share: str | None, agent: str = "agent_1") -> Seats:
-        return seat(readers, f"anonymous_{next(ids)}", agent=agent, share=share)
+    def one_more(address: str | None, agent: str = "agent_1") -> Seats:
+        return seat(readers, f"anonymous_{next(ids)}", agent=agent, address=address)
 
     tasks = [asyncio.create_task(asyncio.Event().wait()) for _ in range(4)]
     with one_more("192.0.2.1").holding(tasks[0]), one_more("192.0.2.1", "agent_2").holding(tasks[1]):
@@ -303,8 +303,8 @@ async def test_an_agent_bounds_the_streams_of_its_visitors():
     bounds = StreamBounds(visitor=2, address=3, everyone=4)
     refused: list[str] = []
     with ExitStack() as held:
-        for visitor, share in (("ada", "a"), ("ada", "a"), ("ada", "a"), ("ben", "a"), ("cem", "a"), ("cem", "b")):
-            one = seat(readers, visitor, share=share, bounds=bounds)
+        for visitor, address in (("ada", "a"), ("ada", "a"), ("ada", "a"), ("ben", "a"), ("cem", "a"), ("cem", "b")):
+            one = seat(readers, visitor, address=address, bounds=bounds)
             try:
                 one.check()
             except RateLimited as error:
@@ -312,8 +312,8 @@ async def test_an_agent_bounds_the_streams_of_its_visitors():
             else:
                 held.enter_context(one.holding(asyncio.create_task(asyncio.Event().wait())))
         with pytest.raises(RateLimited, match="The people who use this assistant have 4 open streams"):
-            seat(readers, "dan", share="c", bounds=bounds).check()
-        seat(readers, "dan", agent="agent_2", share="c").check()
+            seat(readers, "dan", address="c", bounds=bounds).check()
+        seat(readers, "dan", agent="agent_2", address="c").check()
     assert refused == ["You have 2", "Your network address has 3"]
 
 

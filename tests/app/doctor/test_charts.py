@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from agent_core import Drawer, DrawingUnavailable
-from app.doctor.charts import charts
-from app.doctor.findings import Finding
+from app.checks import Finding
+from app.doctor.checks import charts
 from app.settings import Settings
 from tests.cases import for_each
 

@@ -17,9 +17,10 @@ from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.store.work import workers
 from agent_core.testing import ScriptedProvider
 from agent_core.testing.models import FakeModels
+from app.checks import Finding
 from app.doctor import postgres as doctor_postgres
 from app.doctor.checks import doctor, examine
-from app.doctor.findings import Finding, backlog, migrations
+from app.doctor.database import backlog, migrations
 from app.settings import Settings
 from app.storage.migrate import migrate
 from tests.app.processes import PlainShell, Serving, Shell
@@ -116,7 +117,7 @@ def test_a_router_that_a_model_has_not_is_warned_of(look: Examine, tmp_path: Pat
     found = look(PARLEY_MODEL="demo")["agents"]
     assert (found.level, found.text) == (
         "warn",
-        "a.yaml: `demo` is not known to load tools that were searched for, so `router: native` is `meta`",
+        "a.yaml: its model is not known to load tools that were searched for, so `router: native` is `meta`",
     )
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from agent_core import Definition, Hook, SystemClock
 from app.compose import running_core
-from app.doctor.checks import stored_hooks
-from app.doctor.edges import edges
+from app.doctor.checks import edges
 from app.models import running_models
 from app.settings import Settings
 from app.storage.migrate import migrate
+from tests.app.doctor.hooks import of_hooks
 from tests.cases import for_each
 
 OPEN = "open to this machine alone"
@@ -87,8 +87,8 @@ async def test_a_stored_webhook_that_can_never_be_asked_fails(tmp_path: Path):
     async with running_models(before, SystemClock()) as models, running_core(before, models) as core:
         await core.agents.create(wanted)
     open_alone = ("warn", "`anna`: guard allows what it cannot be asked about")
-    assert [(each.level, each.text) for each in stored_hooks(before)] == [open_alone]
-    refused, then = stored_hooks(Settings(**within))
+    assert [(each.level, each.text) for each in of_hooks(before)] == [open_alone]
+    refused, then = of_hooks(Settings(**within))
     assert (refused.level, refused.about) == ("fail", "hooks")
     assert refused.text.startswith("`anna`: `hooks[0].config.url`: ")
     assert (then.level, then.text) == open_alone

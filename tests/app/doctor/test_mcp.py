@@ -7,7 +7,7 @@ from agent_core.domain.mcp_login import LoginState
 from agent_core.store.work.tooling.servers import StoredServer
 from app.cli.mcp_servers import _changes, _described
 from app.cli.tools import _origin
-from app.doctor.mcp import described
+from app.doctor.deployed import described
 from tests.cases import for_each
 
 NOW = 1_000_000

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.doctor.findings import Finding
-from app.doctor.slack import slack
+from app.checks import Finding
+from app.doctor.checks import slack
+from app.doctor.deployed import agents_of
+from app.own_tools.toolset import OwnTools
 from app.settings import Settings
 from channels.slack.testing import SlackStandIn
 
@@ -32,7 +34,9 @@ async def asked(stand_in: SlackStandIn, *, offline: bool = False, token: str | N
     """Return what the doctor finds of Slack with a bot token, that of the stand-in unless *token* is given."""
     given = {"SLACK_BOT_TOKEN": token or stand_in.team().bot_token, "SLACK_API_URL": f"{stand_in.base_url}api"}
     settings = Settings(_env_file=None, SLACK_SIGNING_SECRET="x", **given)  # type: ignore[call-arg]
-    return await asyncio.to_thread(lambda: list(slack(settings, offline=offline)))
+    return await asyncio.to_thread(
+        lambda: list(slack(settings, agents_of(settings, OwnTools.of(settings), ()).usable.values(), offline=offline))
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from app.api.bodies.wire import Problem
-from app.serving.connections import SPARE, ConnectionBounds, Connections
+from app.serving.connections import ConnectionBounds, Connections
 from app.serving.protocol import SLICE
 from app.serving.readers import Readers
 from app.serving.server import Server, config, listening
@@ -28,10 +28,8 @@ class Edge:
         self.port = 0
         self.clients: list[EdgeClient] = []
         self.headers: list[tuple[bytes, bytes]] = []
-        self.spare = 0
 
     async def __call__(self, scope, receive, send) -> None:
-        self.spare += SPARE in scope
         match scope["path"]:
             case "/early":
                 await _answer(send, b"early")

@@ -163,47 +163,6 @@ async def test_connections_are_counted():
         assert made.refused("full") == 1
 
 
-async def test_the_last_connections_are_spare():
-    """Requests on the last places are marked, so that only some are served there, and no more once others have left."""
-    async with edge(ConnectionBounds(connections=16)) as made:
-        clients = [await made.open() for _ in range(16)]
-        for client, spare in zip(clients, (*[0] * 14, 1, 2), strict=True):
-            await client.send(GET + b"\r\n")
-            assert ((await client.answer())[0], made.spare) == (200, spare)
-        clients[0].writer.close()
-        clients[1].writer.close()
-        await until(lambda: made.connections.count == 14)
-        await clients[-1].send(GET + b"\r\n")
-        assert ((await clients[-1].answer())[0], made.spare) == (200, 2)
-        late = await made.open()
-        await late.send(GET + b"\r\n")
-        assert ((await late.answer())[0], made.spare) == (200, 3)
-
-
-async def test_silent_clients_keep_no_spare_place():
-    """One more connection takes the spare place that is silent for longest, never one whose request is under way."""
-    async with edge(ConnectionBounds(connections=16)) as made:
-        ordinary = [await made.open() for _ in range(14)]
-        silent, asked = await made.open(), await made.open()
-        await until(lambda: made.connections.count == 16)
-        made.time += 1
-        await asked.send(GET + b"\r\n")
-        assert (await asked.answer())[0] == 200
-        for requests, longest, answered in ((2, silent, True), (3, asked, False)):
-            late = await made.open()
-            await late.send(POST)
-            await until(lambda requests=requests: made.spare == requests)
-            rest = await longest.reader.read()
-            assert problem_of(rest).code == "unavailable" if answered else rest == b""
-        assert problem_of(await (await made.open()).reader.read()).code == "unavailable"  # both are under way
-        await late.send(b"x" * 100_000)
-        assert await late.answer() == (200, b"100000")
-        assert made.refused("full") == 3
-        for client in ordinary:
-            await client.send(GET + b"\r\n")
-            assert (await client.answer())[0] == 200
-
-
 async def test_refused_connections_take_no_room(monkeypatch):
     """Refused connections that stay open take no place of a served one; more of them than are kept are cut at once."""
     monkeypatch.setattr(edges, "REFUSED", 2)
@@ -232,13 +191,8 @@ def test_the_refused_of_one_address_lock_no_one_out():
 
 
 class Nothing:
-    silent_since = None
-
     def look(self, now: float) -> None:
         pass
-
-    def evict(self) -> None:
-        raise AssertionError("it is under way")
 
 
 @for_each(

@@ -1,4 +1,4 @@
-"""What one address may use up, of what all visitors share, and what is kept for operators."""
+"""What one address may use up."""
 
 import asyncio
 from contextlib import ExitStack
@@ -9,10 +9,8 @@ from fastapi import FastAPI
 
 from agent_core import Actor, RateLimited
 from app.api.entrance import guard
-from app.serving.connections import SPARE
-from app.serving.drawings import MAX_OF_ADDRESS, Drawings
+from app.serving.caps import TURNS, Turns
 from channels.web.identity import Principal
-from tests.app.conftest import KEY
 
 JSON = {"Content-Type": "application/json"}
 
@@ -26,7 +24,7 @@ async def test_bodies_of_one_address_leave_room_for_others(
     app: FastAPI, tokens, core, monkeypatch, *, address: str, elsewhere: str, is_anonymous: bool
 ):
     """Bodies that stall are bounded by address too, however many ids are there; anonymous ones always have one."""
-    monkeypatch.setattr(guard, "EACH_ADDRESS", 60_000)
+    monkeypatch.setattr(guard, "MAX_BODIES", guard.MAX_BODIES._replace(address=60_000))
     agent = (await core.agents.get("assistant")).id
     began, end = asyncio.Event(), asyncio.Event()
 
@@ -55,49 +53,19 @@ async def test_bodies_of_one_address_leave_room_for_others(
 
 
 def test_one_address_leaves_drawings_to_others():
-    """However many visitors are at one address, together they have one share; others have theirs."""
-    drawings, ids = Drawings(), iter(range(100))
+    """However many visitors are at one address, together they have one cap; others have theirs."""
+    drawings, ids = Turns("drawings", "Too many."), iter(range(100))
 
-    def take(share: str | None) -> None:
+    def take(address: str) -> None:
         visitor = Principal("visitor", Actor(id=f"anonymous_{next(ids)}", kind="visitor"), agent="agent_1")
-        held.enter_context(drawings.turn(visitor, share))
+        held.enter_context(drawings.turn(visitor, {"client": (address, 1)}))
 
     with ExitStack() as held:
-        for _ in range(MAX_OF_ADDRESS):
+        for _ in range(TURNS.address):
             take("192.0.2.1")
         with pytest.raises(RateLimited):
             take("192.0.2.1")
         take("192.0.2.2")
-        take(None)
-        held.enter_context(drawings.turn(Principal("operator", Actor("o", "service")), None))
-    with drawings.turn(Principal("visitor", Actor("ada", "visitor")), "192.0.2.1"):
-        assert (dict(drawings._at), drawings._open.total()) == ({"192.0.2.1": 1}, 1)
-
-
-@pytest.mark.parametrize(
-    ("path", "by", "status"),
-    [
-        ("/healthz", "no one", 200),
-        ("/readyz", "no one", 200),
-        ("/v1/agents", "operator", 200),
-        ("/v1/agents", "no one", 503),
-        ("/v1/sessions", "visitor", 503),
-        ("/widget-demo", "no one", 503),
-    ],
-)
-async def test_the_last_connections_are_for_operators_and_health(app: FastAPI, tokens, core, path, by, status):
-    """On a spare connection others are refused as by a full server, counted, and the connection is closed."""
-    refused: list[str] = []
-
-    async def spare(scope, receive, send) -> None:
-        await app({**scope, SPARE: lambda: refused.append(path)}, receive, send)
-
-    agent = (await core.agents.get("assistant")).id
-    sent = {"operator": KEY, "visitor": tokens.visitor(Actor("ada", "visitor"), agent=agent).text, "no one": ""}[by]
-    headers = {"Authorization": f"Bearer {sent}"} if sent else {}
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=spare), base_url="http://test") as http:
-        answer = await http.get(path, headers=headers)
-    assert answer.status_code == status, answer.text
-    if status == 503:
-        assert (answer.headers["connection"], answer.headers["retry-after"]) == ("close", "10")
-    assert refused == ([path] if status == 503 else [])
+        take("127.0.0.1")
+        held.enter_context(drawings.turn(Principal("operator", Actor("o", "service")), {"client": ("192.0.2.1", 1)}))
+    assert not drawings._held

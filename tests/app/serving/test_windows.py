@@ -2,7 +2,7 @@
 
 from structlog.testing import capture_logs
 
-from app.serving.logins import Logins
+from app.serving.windows import Logins
 
 
 class Seconds:
