@@ -1,5 +1,20 @@
 """The runtime: one agent core behind every place where a team talks. Channels use the names below and no others."""
 
+from agent_core.agents import (
+    Agent,
+    AgentDefaults,
+    ApprovalConfig,
+    Compaction,
+    Controls,
+    DeclaredTool,
+    Definition,
+    Hook,
+    Limits,
+    Persona,
+    Snapshot,
+    ToolSpec,
+)
+from agent_core.channels import ChannelConflict, ChannelPort, Channels, Context, Inbound, Overlap, Responder, misfit
 from agent_core.charts.draw import Drawer, DrawingFailed, DrawingUnavailable, QuickChart
 from agent_core.charts.made import in_render_thread
 from agent_core.charts.text import (
@@ -27,24 +42,29 @@ from agent_core.charts.values import (
     table_of,
 )
 from agent_core.clock import Clock, SystemClock
+from agent_core.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
 from agent_core.core import Core
-from agent_core.domain.access import SCOPES
-from agent_core.domain.agents import (
-    Agent,
-    AgentDefaults,
-    Compaction,
-    Controls,
-    DeclaredTool,
-    Definition,
-    Limits,
-    Persona,
-    Snapshot,
-    ToolSpec,
+from agent_core.errors import (
+    AlreadyDecided,
+    ConfigError,
+    Conflict,
+    Fault,
+    Forbidden,
+    IdempotencyMismatch,
+    InvalidInput,
+    ManagedByFile,
+    NotAnApprover,
+    NotFound,
+    ParleyError,
+    RateLimited,
+    SessionBusy,
+    SessionClosed,
+    SessionOpen,
+    TooLarge,
+    Unavailable,
+    UnknownCursor,
 )
-from agent_core.domain.approvals import Decider, Decision, may_respond
-from agent_core.domain.channels import ChannelConflict, ChannelPort, Channels, Responder
-from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
-from agent_core.domain.events import (
+from agent_core.events import (
     ApprovalDecided,
     ApprovalRequested,
     ApprovalVoted,
@@ -86,13 +106,15 @@ from agent_core.domain.events import (
     ToolRequested,
     ToolStarted,
 )
-from agent_core.domain.files import FILE_KINDS, MAX_FILE, MAX_FILES, FileObject
-from agent_core.domain.hooks import ApprovalConfig, Hook
-from agent_core.domain.inbound import Context, Inbound, Overlap
-from agent_core.domain.messages import (
+from agent_core.ids import new_id
+from agent_core.messages import (
+    FILE_KINDS,
+    MAX_FILE,
+    MAX_FILES,
     Actor,
     CallOutcome,
     File,
+    FileObject,
     Message,
     Part,
     Reasoning,
@@ -101,14 +123,19 @@ from agent_core.domain.messages import (
     ToolCall,
     ToolResult,
     Usage,
+    shorten,
     text_of,
 )
-from agent_core.domain.objects import (
+from agent_core.net.fetch import Fetch
+from agent_core.objects import (
+    SCOPES,
     AgentObject,
     ApprovalObject,
     ApprovalStatus,
     AuditEntry,
     AuditKind,
+    Decider,
+    Decision,
     Feedback,
     MessageObject,
     Page,
@@ -122,32 +149,9 @@ from agent_core.domain.objects import (
     SessionObject,
     SessionStatus,
     Vote,
+    may_respond,
 )
-from agent_core.domain.quotas import Origin, Quota
-from agent_core.domain.shorten import shorten
-from agent_core.domain.unknown_fields import misfit
-from agent_core.errors import (
-    AlreadyDecided,
-    ConfigError,
-    Conflict,
-    Fault,
-    Forbidden,
-    IdempotencyMismatch,
-    InvalidInput,
-    ManagedByFile,
-    NotAnApprover,
-    NotFound,
-    ParleyError,
-    RateLimited,
-    SessionBusy,
-    SessionClosed,
-    SessionOpen,
-    TooLarge,
-    Unavailable,
-    UnknownCursor,
-)
-from agent_core.ids import new_id
-from agent_core.net.fetch import Fetch
+from agent_core.quotas import Origin, Quota
 from agent_core.runtime.outputs import Changes, ToolOutput
 from agent_core.secrets import Secrets
 from agent_core.store.database import Database

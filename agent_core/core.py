@@ -8,16 +8,22 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from agent_core.agents import PLAIN_DEFAULTS, AgentDefaults
+from agent_core.channels import ChannelPort, Context, Inbound
 from agent_core.clock import Clock, SystemClock
 from agent_core.context.entries import Encode
 from agent_core.context.source import ContextSource
 from agent_core.counters import Counters
-from agent_core.domain.agents import PLAIN_DEFAULTS, AgentDefaults
-from agent_core.domain.channels import ChannelPort
-from agent_core.domain.events import Event
-from agent_core.domain.inbound import Context, Inbound
-from agent_core.domain.messages import Actor, Part
-from agent_core.domain.objects import (
+from agent_core.engine.base import Engine
+from agent_core.engine.local import LocalEngine
+from agent_core.engine.runs import Runs
+from agent_core.errors import InvalidInput
+from agent_core.events import Event
+from agent_core.hooks.chain import Resolver
+from agent_core.hooks.rules import HookResolvers
+from agent_core.loop.announce import cancelled
+from agent_core.messages import Actor, Part
+from agent_core.objects import (
     Feedback,
     MessageObject,
     Page,
@@ -28,15 +34,8 @@ from agent_core.domain.objects import (
     SessionObject,
     SessionStatus,
 )
-from agent_core.domain.quotas import ANYWHERE, Origin
-from agent_core.engine.base import Engine
-from agent_core.engine.local import LocalEngine
-from agent_core.engine.runs import Runs
-from agent_core.errors import InvalidInput
-from agent_core.hooks.chain import Resolver
-from agent_core.hooks.resolvers import HookResolvers
-from agent_core.loop.announce import cancelled
 from agent_core.providers.base import Provider, named
+from agent_core.quotas import ANYWHERE, Origin
 from agent_core.runtime.agents.roster import Roster, cursor_key
 from agent_core.runtime.approvals import Approvals
 from agent_core.runtime.backlog import Backlog

@@ -7,11 +7,10 @@ from typing import Any
 
 from prometheus_client import Histogram
 
+from agent_core import events as e
 from agent_core.clock import Clock
-from agent_core.domain import events as e
-from agent_core.domain.events import Fact
-from agent_core.domain.failures import KINDS
-from agent_core.domain.messages import Usage
+from agent_core.events import Fact
+from agent_core.messages import KINDS, Usage
 
 OTHER = "other"
 """The label of unknown names: names from outside must not fill the memory of the metrics server."""

@@ -12,10 +12,10 @@ import msgspec
 from dotenv import dotenv_values
 
 from agent_core import Channels, ConfigError, Definition, InvalidInput
-from agent_core.domain.agents import gathered
-from agent_core.domain.unknown_fields import misfit, unknown_field
-from agent_core.hooks.check import check as check_hooks
+from agent_core.agents import gathered
+from agent_core.channels import misfit, unknown_field
 from agent_core.hooks.http import check_secrets
+from agent_core.hooks.rules import check as check_hooks
 from agent_core.runtime.agents.definition_checks import check_fields
 from app.bounded_yaml import read_config
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import structlog
 
 from agent_core import Core, Definition, InvalidInput
-from agent_core.hooks.check import check_addresses, fails_open, is_name, unmatched
+from agent_core.hooks.rules import check_addresses, fails_open, is_name, unmatched
 from agent_core.net.targets import TargetGuard
 from agent_core.providers.models import UNKNOWN, find, table
 from agent_core.runtime.agents.agent_checks import Surroundings

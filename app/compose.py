@@ -24,7 +24,7 @@ from agent_core.engine.base import Engine
 from agent_core.engine.local import LocalEngine
 from agent_core.engine.pool import MAX_RUNS
 from agent_core.engine.runs import Runs
-from agent_core.hooks.resolvers import HookResolvers
+from agent_core.hooks.rules import HookResolvers
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.secrets import Secrets

@@ -11,8 +11,8 @@ import msgspec
 import structlog
 
 from agent_core import ConfigError
-from agent_core.domain.mcp import McpServer
 from agent_core.runtime.mcp.checks import MAX_TIMEOUT, NAME
+from agent_core.servers import McpServer
 from app.settings import Settings
 
 MAX_BYTES = 1_000_000

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Collection, Mapping
 
 from agent_core import InvalidInput, NotFound
+from agent_core.agents import ROUTER_TOOLS, ToolDefinition
 from agent_core.clock import SystemClock
-from agent_core.domain.agents import ROUTER_TOOLS
-from agent_core.domain.mcp import PREFIX
-from agent_core.domain.tools import ToolDefinition
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.checks import check_definition
+from agent_core.servers import PREFIX
 from agent_core.tools.base import Tool
 from agent_core.tools.http.kind import HttpKind
 from agent_core.tools.kinds import KindFactory

@@ -11,8 +11,8 @@ import msgspec
 import yaml
 
 from agent_core import ConfigError, Core, InvalidInput
-from agent_core.domain.tools import ToolDefinition
-from agent_core.domain.unknown_fields import misfit
+from agent_core.agents import ToolDefinition
+from agent_core.channels import misfit
 from app.bounded_yaml import read_config
 
 SUFFIXES = frozenset({".yaml", ".yml"})

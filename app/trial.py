@@ -38,7 +38,7 @@ from agent_core import (
     ToolRequested,
     text_of,
 )
-from agent_core.hooks.resolvers import HookResolvers
+from agent_core.hooks.rules import HookResolvers
 from agent_core.net.fetch import Fetch
 from agent_core.providers.base import Request
 from agent_core.runtime.tools.tooling import ToolPorts

@@ -6,9 +6,9 @@
 `Inbound` of an `Actor` is a message.
 """
 
+from agent_core.channels import Inbound
 from agent_core.core import Core
-from agent_core.domain.inbound import Inbound
-from agent_core.domain.messages import Actor, Text
+from agent_core.messages import Actor, Text
 from agent_core.tools.base import CallContext, Elicitation, ElicitationAnswer, NewRender, ToolError
 from agent_core.tools.figures import chart, table
 from agent_core.tools.function import tool

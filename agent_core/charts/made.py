@@ -18,9 +18,8 @@ from agent_core.charts.rows import Row, listed
 from agent_core.charts.spec import MARKUP, BadSpec, checked
 from agent_core.charts.text import chart_text, spec_text, table_text, title_of_spec
 from agent_core.charts.values import FORMAT, FORMATS, Align, DataTable, PlainChart, TableColumn, as_json
-from agent_core.domain.messages import all_clean, clean
-from agent_core.domain.shorten import shorten
 from agent_core.errors import InvalidInput
+from agent_core.messages import all_clean, clean, shorten
 
 MAX_CELL = 10_000
 """Characters of a cell; what is beyond is cut."""

@@ -7,9 +7,8 @@ from typing import Any, cast
 
 import msgspec
 
-from agent_core.domain.messages import clean
-from agent_core.domain.shorten import shorten
 from agent_core.errors import InvalidInput
+from agent_core.messages import clean, shorten
 
 Row = dict[str, Any]
 PLACES = ("rows", "items", "results", "data", "result")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeGuard, cast
 
 import msgspec
 
-from agent_core.domain.likely import hint
+from agent_core.controls import hint
 from agent_core.errors import InvalidInput
 
 

@@ -21,7 +21,7 @@ from agent_core.charts.values import (
     table_of,
     table_of_rows,
 )
-from agent_core.domain.shorten import shorten
+from agent_core.messages import shorten
 
 _PARTS = {
     "layer": "layers",

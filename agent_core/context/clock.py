@@ -4,8 +4,8 @@ from datetime import datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from agent_core.domain.agents import Agent
-from agent_core.domain.inbound import Context
+from agent_core.agents import Agent
+from agent_core.channels import Context
 
 OFF = "off"
 """The zone of an agent whose model learns no time."""

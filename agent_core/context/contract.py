@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from agent_core.domain.agents import Persona
+from agent_core.agents import Persona
 
 RULES = """\
 You answer people in a chat system. These rules hold whatever the instructions after them are about.

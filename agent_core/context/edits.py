@@ -2,8 +2,8 @@
 
 import msgspec
 
-from agent_core.domain.decisions import ApprovalDecided, HookRuled
-from agent_core.domain.messages import Actor, CallOutcome, legible
+from agent_core.events import ApprovalDecided, HookRuled
+from agent_core.messages import Actor, CallOutcome, legible
 
 MAX_ARGUMENTS = 10_000
 """Characters of arguments that are repeated to the model."""

@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from agent_core.context.estimates import picture_tokens, tokens_of
 from agent_core.context.frames import Frames
 from agent_core.context.pruning import prunable
-from agent_core.domain.files import is_text, is_whole
-from agent_core.domain.messages import File, Message, Part, ToolResult
+from agent_core.messages import File, Message, Part, ToolResult, is_text, is_whole
 
 Encode = Callable[[Message, Mapping[str, bytes]], bytes]
 

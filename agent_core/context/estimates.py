@@ -4,9 +4,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from agent_core.domain.agents import Snapshot
-from agent_core.domain.files import MAX_FILE_TEXT, is_text, is_whole, mime_of
-from agent_core.domain.messages import File, Message, NativePiece, Part, Text, ToolResult
+from agent_core.agents import Snapshot
+from agent_core.messages import (
+    MAX_FILE_TEXT,
+    File,
+    Message,
+    NativePiece,
+    Part,
+    Text,
+    ToolResult,
+    is_text,
+    is_whole,
+    mime_of,
+)
 
 BYTES_PER_TOKEN = 3.5
 """What English text and JSON have with the vendors' present tokenizers."""

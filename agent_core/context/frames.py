@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import msgspec
 
 from agent_core.context.quoted import UNNAMED
-from agent_core.domain.messages import Actor, File, Message, Part, Text, ToolCall, ToolResult, legible, text_of, visible
 from agent_core.ids import new_id
+from agent_core.messages import Actor, File, Message, Part, Text, ToolCall, ToolResult, legible, text_of, visible
 
 STOPPED_NOTE = "[The answer above was stopped before its end.]"
 CORRECTION = "[Correction of an earlier message]"

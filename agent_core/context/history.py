@@ -3,10 +3,10 @@
 import msgspec
 from msgspec.structs import replace
 
-from agent_core.domain import events as e
-from agent_core.domain.caching import PromptCall
-from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.messages import UNKNOWN_USAGE
+from agent_core import events as e
+from agent_core.controls import PromptCall
+from agent_core.events import Fact, FactBody
+from agent_core.messages import UNKNOWN_USAGE
 
 REST = 86_400_000
 """Milliseconds after which a summary that could not be made is no reason any more not to ask for one."""

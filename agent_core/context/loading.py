@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from agent_core.domain.messages import Message, ToolResult
+from agent_core.messages import Message, ToolResult
 
 
 def loaded_in(messages: Iterable[Message]) -> frozenset[str]:

@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
+from agent_core.agents import Snapshot, ToolSpec
 from agent_core.context.estimates import tokens_of_prefix
 from agent_core.context.history import PromptHistory
-from agent_core.domain.agents import Snapshot, ToolSpec
-from agent_core.domain.caching import Caching, PromptCall, changes
-from agent_core.domain.context import CacheMissed, MissCause
-from agent_core.domain.messages import File, Message, Part, ToolResult, Usage
+from agent_core.controls import Caching, PromptCall, changes
+from agent_core.events import CacheMissed, MissCause
+from agent_core.messages import File, Message, Part, ToolResult, Usage
 
 FEW = 16
 """Tokens that a call may read less than expected: vendors leave two to four at the end of a prompt uncached."""

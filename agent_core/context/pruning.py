@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from agent_core.context.estimates import tokens_of_parts
 from agent_core.context.frames import Frames
-from agent_core.domain.failures import CONTENT_REFUSED, FILE_REFUSED
-from agent_core.domain.messages import File, Message, Part, Text, ToolCall, ToolResult
+from agent_core.messages import CONTENT_REFUSED, FILE_REFUSED, File, Message, Part, Text, ToolCall, ToolResult
 
 MIN_SAVING = 170
 """Tokens of a result below which a placeholder would save next to nothing; an image or a page is always beyond it."""

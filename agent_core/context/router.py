@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from agent_core.domain.agents import (
+from agent_core.agents import (
     CALL_TOOL,
     LIST_RESOURCES,
     RENDER_TOOLS,
@@ -21,11 +21,11 @@ from agent_core.domain.agents import (
     Agent,
     Definition,
     ToolSpec,
+    is_glob,
 )
-from agent_core.domain.likely import hint
-from agent_core.domain.messages import LoadedTool
-from agent_core.domain.resources import canonical, resource_of, singular, words_of
-from agent_core.domain.tools import is_glob
+from agent_core.controls import hint
+from agent_core.listings import canonical, resource_of, singular, words_of
+from agent_core.messages import LoadedTool
 
 MAX_LISTED = 8_000
 """Characters of a list of resources."""

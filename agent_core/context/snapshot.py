@@ -7,8 +7,8 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
+from agent_core.agents import Definition, Snapshot, ToolSpec
 from agent_core.context.contract import contract_of, persona_text
-from agent_core.domain.agents import Definition, Snapshot, ToolSpec
 
 _HASH_LENGTH = 16
 _KEPT = ("contract", "persona", "skills", "memory", "profile")

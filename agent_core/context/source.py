@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from agent_core.domain.context import ContextKind
-from agent_core.domain.messages import Actor, Message
+from agent_core.events import ContextKind
+from agent_core.messages import Actor, Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from agent_core.context.entries import WindowEntry
-from agent_core.domain.messages import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from agent_core.messages import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
 
 ASKED = "Write a summary of this conversation so far, for a colleague who goes on with it without having read it."
 INSTRUCTION = (

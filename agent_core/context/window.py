@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+from agent_core import events as e
 from agent_core.context.edits import Edit, edited
 from agent_core.context.entries import Encode, WindowEntry, media_of
 from agent_core.context.estimates import tokens_of
@@ -10,11 +11,21 @@ from agent_core.context.history import PromptHistory
 from agent_core.context.loading import unloaded
 from agent_core.context.pruning import left_out, pruned
 from agent_core.context.summaries import in_window
-from agent_core.domain import events as e
-from agent_core.domain.context import CompactionKind
-from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.failures import CONTENT_REFUSED, FILE_REFUSED, REFUSALS
-from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult, used_in
+from agent_core.events import CompactionKind, Fact, FactBody
+from agent_core.messages import (
+    CONTENT_REFUSED,
+    FILE_REFUSED,
+    REFUSALS,
+    File,
+    Message,
+    Native,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    used_in,
+)
 
 
 class Window:

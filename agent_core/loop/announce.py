@@ -3,18 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, ToolSpec
-from agent_core.domain.caching import CacheChange, Caching, PromptCall, changes
-from agent_core.domain.controls import read, recorded, sent
-from agent_core.domain.events import FactBody
-from agent_core.domain.inbound import INTERRUPTED
-from agent_core.domain.messages import UNKNOWN_USAGE, CallOutcome, Part, Text
-from agent_core.domain.step_controls import as_prompted
+from agent_core import events as e
+from agent_core.agents import Agent, ToolSpec, as_prompted
+from agent_core.channels import INTERRUPTED
+from agent_core.controls import CacheChange, Caching, PromptCall, changes, read, recorded, sent
+from agent_core.events import FactBody
 from agent_core.loop.compaction import Compact
 from agent_core.loop.state import REPAIR, RunState
 from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, UseTools, Wait
 from agent_core.loop.waiting import CallState
+from agent_core.messages import UNKNOWN_USAGE, CallOutcome, Part, Text
 
 NOT_RUN = "Not run: the run ended before this call was started."
 NOT_DECIDED = (

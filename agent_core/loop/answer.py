@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from agent_core.domain import events as e
-from agent_core.domain.messages import Part, Reasoning, text_of
+from agent_core import events as e
+from agent_core.messages import Part, Reasoning, text_of
 
 
 class AnswerState(msgspec.Struct, frozen=True):

@@ -5,9 +5,9 @@ from typing import Literal
 
 import msgspec
 
-from agent_core.domain.agents import Compaction
-from agent_core.domain.context import CompactionKind
-from agent_core.domain.controls import Controls
+from agent_core.agents import Compaction
+from agent_core.controls import Controls
+from agent_core.events import CompactionKind
 
 PolicyKind = Literal["summary", "cut", "off"]
 MAX_FAILURES = 3

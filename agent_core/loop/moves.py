@@ -2,11 +2,11 @@
 
 import msgspec
 
-from agent_core.domain import events as e
-from agent_core.domain.controls import Controls
-from agent_core.domain.messages import ToolCall
+from agent_core import events as e
+from agent_core.controls import Controls
 from agent_core.loop.compaction import Compact
 from agent_core.loop.waiting import CallState
+from agent_core.messages import ToolCall
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):

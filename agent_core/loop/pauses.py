@@ -2,7 +2,7 @@
 
 import zlib
 
-from agent_core.domain import events as e
+from agent_core import events as e
 from agent_core.loop.state import RunState
 
 

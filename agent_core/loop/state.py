@@ -7,16 +7,15 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from agent_core.domain import events as e
-from agent_core.domain.caching import PromptCall
-from agent_core.domain.controls import Spent
-from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.messages import Actor, Part, ToolResult, Usage
+from agent_core import events as e
+from agent_core.controls import PromptCall, Spent
+from agent_core.events import Fact, FactBody
 from agent_core.loop.answer import AnswerState
 from agent_core.loop.compaction import OVERFLOW, CompactionState, WindowFill
 from agent_core.loop.inbox import InboxState
 from agent_core.loop.step import StepState
 from agent_core.loop.waiting import WaitingState
+from agent_core.messages import Actor, Part, ToolResult, Usage
 
 REPAIR = "repair"
 """Reason of a snapshot with unchanged content: a model refused its earlier reasoning, which is left out from now on."""

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agent_core.domain import events as e
-from agent_core.domain.controls import Defaults, Override, merged
+from agent_core import events as e
+from agent_core.controls import Defaults, Override, merged
 
 TOOLS_WITHHELD, CHOICE_IGNORED, CONTROLS_REFUSED = "tools_withheld", "choice_ignored", "controls_refused"
 EMPTY_ANSWER = "empty_answer"

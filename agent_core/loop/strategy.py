@@ -6,13 +6,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, Compaction
-from agent_core.domain.controls import UNABLE, Abilities, Controls, is_spent, news, read, sent
-from agent_core.domain.failures import CONTENT_REFUSED, FILE_REFUSED, explanation
-from agent_core.domain.messages import UNKNOWN_USAGE, Actor
-from agent_core.domain.step_controls import as_prompted, controls, forced_by_name
-from agent_core.domain.structured import read_answer
+from agent_core import events as e
+from agent_core.agents import Agent, Compaction, as_prompted, controls, forced_by_name
+from agent_core.controls import UNABLE, Abilities, Controls, is_spent, news, read, sent
 from agent_core.loop.compaction import MAX_FAILURES, OVERFLOW, Compact, of_messages, on_overflow, rests, when_due
 from agent_core.loop.moves import Ask, AskHooks, CallTools, Finish, Move, Recall, UseTools, Wait
 from agent_core.loop.pauses import backoff, pause_before
@@ -20,6 +16,8 @@ from agent_core.loop.state import RunState
 from agent_core.loop.step import ASKED_AGAIN, CONTROLS_REFUSED, TOOLS_WITHHELD, StepState
 from agent_core.loop.untrusted import needs_ruling
 from agent_core.loop.waiting import CallState
+from agent_core.messages import CONTENT_REFUSED, FILE_REFUSED, UNKNOWN_USAGE, Actor, explanation
+from agent_core.schemas import read_answer
 
 MAX_RETRIES = 3
 MAX_CONTINUATIONS = 3

@@ -1,6 +1,6 @@
 """Untrusted results: what becomes of a write that follows what strangers may have written, in the same run. Pure."""
 
-from agent_core.domain.agents import Agent
+from agent_core.agents import Agent
 from agent_core.loop.state import RunState
 from agent_core.loop.waiting import CallState
 

@@ -5,10 +5,10 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from agent_core.domain import events as e
-from agent_core.domain.agents import USE_RESOURCE
-from agent_core.domain.controls import read, refusal
-from agent_core.domain.messages import CallOutcome, Part, ToolCall, legible, used_in
+from agent_core import events as e
+from agent_core.agents import USE_RESOURCE
+from agent_core.controls import read, refusal
+from agent_core.messages import CallOutcome, Part, ToolCall, legible, used_in
 
 NOT_ALLOWED = "Not run: a rule of this agent does not allow this call."
 DENIED = "Not run: {} did not approve this call."

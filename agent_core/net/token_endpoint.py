@@ -8,10 +8,10 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from agent_core.domain.masking import scrubbed
 from agent_core.errors import ParleyError
 from agent_core.net.bounds import Bounds, Fetched, FetchPort
 from agent_core.net.errors import FetchFailed
+from agent_core.secrets import scrubbed
 
 BOUNDS = Bounds(seconds=15.0, first_byte=15.0, size=100_000)
 _MAX_LIFE = 30 * 86_400.0

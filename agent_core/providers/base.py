@@ -11,10 +11,9 @@ from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
-from agent_core.domain.agents import Snapshot
-from agent_core.domain.controls import Abilities, Controls
-from agent_core.domain.failures import FailureKind
-from agent_core.domain.messages import MAX_TOKENS, Citation, Message, NativePiece, Usage
+from agent_core.agents import Snapshot
+from agent_core.controls import Abilities, Controls
+from agent_core.messages import MAX_TOKENS, Citation, FailureKind, Message, NativePiece, Usage
 
 FinishReason = Literal["done", "tools", "length", "continue", "refused"]
 Files = Mapping[str, bytes]

@@ -1,6 +1,6 @@
 """How each vendor's prompt cache works, by model; figures of docs.claude.com and developers.openai.com, 2026-11."""
 
-from agent_core.domain.caching import Caching
+from agent_core.controls import Caching
 from agent_core.providers.models import Model
 
 BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 32_768, "max": 49_152}

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain.messages import Citation, clean
+from agent_core.messages import Citation, clean
 
 MAX_CITATIONS = 200
 """Citations kept of one answer: a page of text with two sources in each line has about a hundred."""

@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent_core.agents import ToolSpec
 from agent_core.clock import Clock
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.controls import ABLE, Abilities, permitted
-from agent_core.domain.messages import UNKNOWN_USAGE, Text, ToolCall, ToolResult, text_of
+from agent_core.controls import ABLE, Abilities, permitted
+from agent_core.messages import UNKNOWN_USAGE, Text, ToolCall, ToolResult, text_of
 from agent_core.providers.base import (
     Encode,
     Finished,

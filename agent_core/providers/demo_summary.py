@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from agent_core.context.summaries import ASKED
-from agent_core.domain.messages import text_of
+from agent_core.messages import text_of
 from agent_core.providers.base import RequestEntry
 
 HEADING = "People asked, the newest last:"

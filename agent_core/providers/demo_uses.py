@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from agent_core.domain.agents import ToolSpec
+from agent_core.agents import ToolSpec
 
 MAX_USES = 16
 """How many uses of one message are read."""

@@ -10,8 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from agent_core.domain.failures import CONTENT_REFUSED, FILE_REFUSED, FailureKind
-from agent_core.domain.shorten import shorten
+from agent_core.messages import CONTENT_REFUSED, FILE_REFUSED, FailureKind, shorten
 from agent_core.providers.base import CallFailed
 from agent_core.providers.marking import knows_no_cache, knows_no_search
 

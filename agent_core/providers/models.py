@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from agent_core.domain.messages import Usage
+from agent_core.messages import Usage
 
 Thinking = Literal["none", "budget", "adaptive", "between_tools", "always"]
 """How thinking is requested from a model of Anthropic's."""

@@ -8,9 +8,8 @@ from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from agent_core.domain.agents import Snapshot
-from agent_core.domain.files import is_text, is_whole, mime_of
-from agent_core.domain.messages import File, Message, Part, Text, ToolResult
+from agent_core.agents import Snapshot
+from agent_core.messages import File, Message, Part, Text, ToolResult, is_text, is_whole, mime_of
 from agent_core.providers.base import Encode, Files
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})

@@ -6,13 +6,17 @@ from typing import Any
 
 import msgspec
 
+from agent_core import events as e
+from agent_core.agents import Agent
 from agent_core.context.entries import media_of
 from agent_core.context.router import unwrapped
-from agent_core.domain import events as e
-from agent_core.domain.agents import Agent
-from agent_core.domain.controls import is_forced, listed, permitted
-from agent_core.domain.events import FactBody
-from agent_core.domain.messages import (
+from agent_core.controls import is_forced, listed, permitted
+from agent_core.events import FactBody
+from agent_core.ids import new_id
+from agent_core.loop.state import RunState
+from agent_core.loop.step import CHOICE_IGNORED, CONTROLS_REFUSED, EMPTY_ANSWER, TOOLS_WITHHELD
+from agent_core.loop.strategy import EMPTY_NOTE, Ask
+from agent_core.messages import (
     UNKNOWN_USAGE,
     Citation,
     Message,
@@ -25,10 +29,6 @@ from agent_core.domain.messages import (
     Usage,
     clean,
 )
-from agent_core.ids import new_id
-from agent_core.loop.state import RunState
-from agent_core.loop.step import CHOICE_IGNORED, CONTROLS_REFUSED, EMPTY_ANSWER, TOOLS_WITHHELD
-from agent_core.loop.strategy import EMPTY_NOTE, Ask
 from agent_core.providers import base as p
 from agent_core.providers.citing import MAX_CITATIONS, within
 from agent_core.providers.models import cost, find, uncached_cost

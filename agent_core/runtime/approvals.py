@@ -8,19 +8,17 @@ from typing import Any
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from agent_core.domain import events as e
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.approvals import Decision, described, may_respond
-from agent_core.domain.channels import channel_of
-from agent_core.domain.events import Fact
-from agent_core.domain.hooks import ApprovalConfig
-from agent_core.domain.messages import Actor
-from agent_core.domain.objects import ApprovalObject, ApprovalStatus, AuditEntry, Page
-from agent_core.domain.schemas import problems
+from agent_core import events as e
+from agent_core.agents import ApprovalConfig, ToolSpec
+from agent_core.channels import channel_of
 from agent_core.errors import AlreadyDecided, Fault, InvalidInput, NotAnApprover, NotFound
+from agent_core.events import Fact
 from agent_core.hooks.chain import RunContext
+from agent_core.messages import Actor
+from agent_core.objects import ApprovalObject, ApprovalStatus, AuditEntry, Decision, Page, described, may_respond
 from agent_core.runtime.agents.roster import cursor_key
 from agent_core.runtime.dispatcher import Dispatcher
+from agent_core.schemas import problems
 from agent_core.store.log import RunRef
 from agent_core.store.reading import readings
 from agent_core.store.store import Store

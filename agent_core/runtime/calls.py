@@ -9,22 +9,21 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
+from agent_core import events as e
+from agent_core.agents import RENDER_TOOLS, Agent, ToolSpec
+from agent_core.channels import channel_of
 from agent_core.charts.rows import FoundRows, HandleOfRows, may_hold_rows, note_of, rows_in, without_notes
 from agent_core.clock import Clock
 from agent_core.context.window import Window
-from agent_core.domain import events as e
-from agent_core.domain.agents import RENDER_TOOLS, Agent, ToolSpec
-from agent_core.domain.channels import channel_of
-from agent_core.domain.messages import Actor, CallOutcome, File, Part, Render, Text, clean, text_of, visible
-from agent_core.domain.schemas import problems
-from agent_core.hooks.asking import MAX_FORMS, is_form
-from agent_core.hooks.chain import Hooks
+from agent_core.hooks.chain import MAX_FORMS, Hooks, is_form
 from agent_core.loop.announce import UNKNOWN
 from agent_core.loop.state import RunState
 from agent_core.loop.waiting import CallState
+from agent_core.messages import Actor, CallOutcome, File, Part, Render, Text, clean, text_of, visible
 from agent_core.net.halves import legible_text
 from agent_core.runtime.renders import shown_by
 from agent_core.runtime.tools.reaching import unknown, unread, with_loaded
+from agent_core.schemas import problems
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
 from agent_core.tools.defined import without_new_presets

@@ -4,9 +4,9 @@ import asyncio
 
 import structlog
 
-from agent_core.domain import events as e
-from agent_core.domain.events import Fact
+from agent_core import events as e
 from agent_core.errors import NotFound, Unavailable
+from agent_core.events import Fact
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import SessionCache
 from agent_core.store.reading import readings

@@ -9,18 +9,18 @@ from typing import Any, Protocol
 import structlog
 from msgspec.structs import replace
 
+from agent_core.agents import Agent, Snapshot
 from agent_core.clock import Clock
 from agent_core.context.window import Window
-from agent_core.domain.agents import Agent, Snapshot
-from agent_core.domain.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
-from agent_core.domain.messages import Part, text_of
 from agent_core.engine.interrupt import Interrupt
+from agent_core.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
 from agent_core.hooks.chain import Hooks, saying
 from agent_core.loop.announce import announce
 from agent_core.loop.compaction import Compact
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, UseTools, Wait, message_id, react
+from agent_core.messages import Part, text_of
 from agent_core.providers.base import ModelDelta, Provider, Request, named
 from agent_core.runtime.answer import Answer
 from agent_core.runtime.calls import Calls

@@ -6,25 +6,24 @@ from typing import Any
 
 import msgspec
 
+from agent_core import events as e
+from agent_core.agents import Agent
+from agent_core.channels import NO_OPTIONS, Inbound, RunOptions
 from agent_core.context.clock import clock_context, zone_for
 from agent_core.context.estimates import tokens_of_parts
 from agent_core.context.frames import new_marker
 from agent_core.context.snapshot import variant
 from agent_core.context.window import Window
-from agent_core.domain import events as e
-from agent_core.domain.agents import Agent
-from agent_core.domain.control_checks import check_tool_context
-from agent_core.domain.controls import NOTHING
-from agent_core.domain.events import FactBody
-from agent_core.domain.inbound import NO_OPTIONS, Inbound, RunOptions
-from agent_core.domain.messages import Actor
-from agent_core.domain.objects import Receipt
-from agent_core.domain.quotas import Origin
+from agent_core.controls import NOTHING, check_tool_context
 from agent_core.errors import InvalidInput, NotFound, Unavailable
+from agent_core.events import FactBody
 from agent_core.ids import new_id
 from agent_core.loop.announce import announce
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, Move, react
+from agent_core.messages import Actor
+from agent_core.objects import Receipt
+from agent_core.quotas import Origin
 from agent_core.runtime.agents.roster import Prototype, Roster
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.dispatcher import Dispatcher

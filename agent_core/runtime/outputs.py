@@ -7,14 +7,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agent_core.domain import events as e
-from agent_core.domain.agents import Agent
-from agent_core.domain.control_checks import check
-from agent_core.domain.controls import Controls, Defaults, Override, StepRule
-from agent_core.domain.messages import Text, clean
+from agent_core import events as e
+from agent_core.agents import Agent
+from agent_core.controls import Controls, Defaults, Override, StepRule, check
 from agent_core.errors import InvalidInput
 from agent_core.loop.state import replay
 from agent_core.loop.waiting import CallState
+from agent_core.messages import Text, clean
 from agent_core.runtime.calls import Calls
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.segments import Segments

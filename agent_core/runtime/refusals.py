@@ -9,9 +9,9 @@ import structlog
 
 from agent_core.clock import Clock
 from agent_core.counters import Counters
-from agent_core.domain.messages import Actor
-from agent_core.domain.quotas import Origin
 from agent_core.errors import RateLimited
+from agent_core.messages import Actor
+from agent_core.quotas import Origin
 
 REMEMBERED = 5_000
 """Milliseconds for which a refusal is repeated without counting again: a raised limit works that much later."""

@@ -6,9 +6,9 @@ import msgspec
 import structlog
 
 from agent_core.charts.made import MAX_RENDER, NewRender
-from agent_core.domain.events import RenderShown
-from agent_core.domain.messages import clean
+from agent_core.events import RenderShown
 from agent_core.loop.waiting import CallState
+from agent_core.messages import clean
 from agent_core.tools.base import render_id
 
 __all__ = ["MAX_RENDER", "shown_by"]

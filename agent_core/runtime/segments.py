@@ -7,15 +7,15 @@ from functools import partial
 import msgspec
 from structlog.contextvars import bind_contextvars
 
+from agent_core import events as e
+from agent_core.agents import Agent, Snapshot
+from agent_core.channels import read_options
 from agent_core.context.source import ContextSource
-from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, Snapshot
-from agent_core.domain.controls import ABLE, Abilities
-from agent_core.domain.events import FactBody
-from agent_core.domain.inbound import read_options
+from agent_core.controls import ABLE, Abilities
 from agent_core.engine.interrupt import Interrupt
 from agent_core.engine.runs import Segment
 from agent_core.errors import LostRun, NotFound
+from agent_core.events import FactBody
 from agent_core.hooks.chain import Hooks, Resolver
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.loop.state import RunState

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from agent_core.agents import Agent, Controls
 from agent_core.context.entries import Encode
 from agent_core.context.window import Window
-from agent_core.domain.agents import Agent, Controls
-from agent_core.domain.messages import Actor
 from agent_core.loop.state import RunState, replay
+from agent_core.messages import Actor
 from agent_core.runtime.agents.roster import Roster
 from agent_core.store import log
 from agent_core.store.log import RunRef

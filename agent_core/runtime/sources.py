@@ -7,13 +7,13 @@ from functools import partial
 import structlog
 from msgspec.structs import replace
 
+from agent_core import events as e
+from agent_core.agents import Agent
 from agent_core.clock import Clock
 from agent_core.context.history import PromptHistory
 from agent_core.context.source import ContextSource, RunOpening, Timed
-from agent_core.domain import events as e
-from agent_core.domain.agents import Agent
-from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.messages import Message, clean
+from agent_core.events import Fact, FactBody
+from agent_core.messages import Message, clean
 from agent_core.runtime.mcp.offers import is_dynamic
 from agent_core.runtime.tools.notes import ToolNotes
 from agent_core.store import log

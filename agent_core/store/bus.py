@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from agent_core.counters import Histogram
-from agent_core.domain.events import Fact, Live
+from agent_core.events import Fact, Live
 from agent_core.store.hub import Hub
 from agent_core.store.log import RunRef
 

@@ -4,8 +4,8 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from agent_core.domain import events as e
-from agent_core.domain.events import Event, Fact, Live
+from agent_core import events as e
+from agent_core.events import Event, Fact, Live
 
 MAX_PENDING = 4_096
 """Events that are buffered for a slow reader: over a minute of text at the pace of a fast model."""

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, exists, insert, select, update
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from agent_core.domain import events as e
-from agent_core.domain.events import Fact, FactBody
+from agent_core import events as e
 from agent_core.errors import LostRun
+from agent_core.events import Fact, FactBody
 from agent_core.store.codes import CODES, TYPES
 from agent_core.store.statements import Statement, literal, literals
 from agent_core.store.tables import EventRow, RenderRow, RunRow, SessionRow

@@ -6,23 +6,16 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from agent_core.agents import Snapshot
+from agent_core.channels import Context
 from agent_core.charts.rows import FoundRows, HandleOfRows
 from agent_core.clock import Clock
 from agent_core.counters import Counters
-from agent_core.domain.agents import Snapshot
-from agent_core.domain.approvals import Decision
-from agent_core.domain.events import (
-    Fact,
-    FactBody,
-    Live,
-    LiveBody,
-    MessageCompleted,
-    RunCancelling,
-)
-from agent_core.domain.inbound import Context
-from agent_core.domain.messages import Actor, Part
 from agent_core.errors import NewerRun
+from agent_core.events import Fact, FactBody, Live, LiveBody, MessageCompleted, RunCancelling
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
+from agent_core.messages import Actor, Part
+from agent_core.objects import Decision
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
 from agent_core.store.hub import Hub, Subscriber

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
-from agent_core.domain.messages import Usage
+from agent_core.messages import Usage
 from agent_core.providers.base import (
     CallFailed,
     FailureKind,

@@ -8,7 +8,7 @@ from itertools import count
 import msgspec
 
 from agent_core.clock import Clock, SystemClock
-from agent_core.domain.controls import ABLE, Abilities
+from agent_core.controls import ABLE, Abilities
 from agent_core.providers.base import (
     CallFailed,
     Encode,

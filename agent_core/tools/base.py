@@ -4,11 +4,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from agent_core.agents import ToolSpec
 from agent_core.charts.made import NewRender
 from agent_core.clock import Clock
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.messages import Actor, File, LoadedTool, Part, Text
 from agent_core.errors import NotFound
+from agent_core.messages import Actor, File, LoadedTool, Part, Text
 
 
 async def _no_rows(handle: str) -> list[dict[str, Any]]:

@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.messages import Text
-from agent_core.domain.schemas import problems
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition, ToolSpec
+from agent_core.messages import Text
+from agent_core.schemas import problems
 from agent_core.tools.base import CallContext, Done, Outcome, Tool, ToolError, unshown
 from agent_core.tools.output import OutputFailed, mapped
 

@@ -9,8 +9,8 @@ import pydantic_core
 from agent_core.charts.made import NewRender, columns_named, columns_of, made_chart, made_table
 from agent_core.charts.rows import MAX_TABLE_ROWS
 from agent_core.charts.rows import columns_of as columns_in
-from agent_core.domain.messages import clean
 from agent_core.errors import InvalidInput
+from agent_core.messages import clean
 
 
 def table(

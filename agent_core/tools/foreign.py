@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from agent_core.charts.made import NewRender
-from agent_core.domain.messages import LoadedTool, Part, Text, clean
+from agent_core.messages import LoadedTool, Part, Text, clean
 from agent_core.tools.base import CallContext, Done, Elicitation, Outcome, Pending, Tool, ToolError, unshown
 from agent_core.traces import words_of
 

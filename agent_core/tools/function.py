@@ -12,8 +12,8 @@ import msgspec
 import pydantic_core
 from pydantic import ValidationError
 
-from agent_core.domain.agents import RESULT_LIMIT, ToolSpec
-from agent_core.domain.messages import Part, Text, all_clean
+from agent_core.agents import RESULT_LIMIT, ToolSpec
+from agent_core.messages import Part, Text, all_clean
 from agent_core.tools.base import (
     CallContext,
     Done,

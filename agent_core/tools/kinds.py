@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition, ToolSpec
 from agent_core.tools.base import Tool
 
 

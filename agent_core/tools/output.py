@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any, NoReturn
 
-from agent_core.domain.messages import clean
+from agent_core.messages import clean
 from agent_core.net.halves import legible_text
 
 JQ = "jq:"

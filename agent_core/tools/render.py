@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 
+from agent_core.agents import ToolSpec
 from agent_core.charts import rows as r
 from agent_core.charts.made import (
     MAX_TABLE_COLUMNS,
@@ -25,9 +26,8 @@ from agent_core.charts.made import (
 from agent_core.charts.rows import MAX_CHART_ROWS, MAX_TABLE_ROWS, Row, check_size, chosen, drawn_columns
 from agent_core.charts.spec import BadSpec
 from agent_core.charts.values import FORMAT, TableColumn
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.messages import Text, clean
 from agent_core.errors import DrawingFailed, DrawingUnavailable, InvalidInput, ParleyError
+from agent_core.messages import Text, clean
 from agent_core.tools.base import CallContext, Done, Outcome, Tool, ToolError, render_id
 
 _log = structlog.get_logger("parley.tools")

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent_core.agents import CALL_TOOL, LIST_RESOURCES, SEARCH_TOOLS, USE_RESOURCE, Agent, ToolSpec
 from agent_core.context import router
-from agent_core.domain.agents import CALL_TOOL, LIST_RESOURCES, SEARCH_TOOLS, USE_RESOURCE, Agent, ToolSpec
-from agent_core.domain.messages import Text
+from agent_core.messages import Text
 from agent_core.tools.base import CallContext, Done, Outcome, Tool, ToolError
 
 

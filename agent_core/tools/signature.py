@@ -12,8 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError
 
-from agent_core.domain.schemas import uncheckable
-from agent_core.domain.tool_schemas import unsendable
+from agent_core.schemas import uncheckable, unsendable
 from agent_core.tools.base import CallContext, UnfitFunction
 
 Function = Callable[..., object]

@@ -7,8 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from msgspec import structs
 
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.likely import hint
+from agent_core.agents import ToolSpec
+from agent_core.controls import hint
 from agent_core.tools.base import CallContext, Outcome, Tool
 
 

@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agent_core.domain.agents import ToolSource, ToolSpec
-from agent_core.domain.mcp import PREFIX
-from agent_core.domain.tools import ToolDefinition, secrets_in
-from agent_core.domain.unknown_fields import misfit_in
+from agent_core.agents import ToolDefinition, ToolSource, ToolSpec, secrets_in
+from agent_core.channels import misfit_in
 from agent_core.errors import InvalidInput
+from agent_core.servers import PREFIX
 from agent_core.tools.base import CallContext, Outcome, Tool
 from agent_core.tools.kinds import spec_of
 from agent_core.tools.mcp.served import ServedTool

@@ -4,8 +4,8 @@ import asyncio
 import struct
 from collections.abc import Awaitable, Callable
 
-from agent_core.domain.messages import visible
 from agent_core.errors import Unavailable
+from agent_core.messages import visible
 
 _CHUNK = 65_536
 _SECONDS = 30.0

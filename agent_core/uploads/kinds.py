@@ -5,9 +5,8 @@ from typing import Any
 import filetype  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
-from agent_core.domain.files import FILE_KINDS, MAX_FILE_TEXT, kind_of_name
-from agent_core.domain.messages import clean
 from agent_core.errors import InvalidInput
+from agent_core.messages import FILE_KINDS, MAX_FILE_TEXT, clean, kind_of_name
 
 _ZIP = "application/zip"
 _SAME: dict[str, str] = {"image/apng": "image/png"}

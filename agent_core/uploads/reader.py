@@ -13,9 +13,8 @@ import msgspec
 from agent_core.clock import Clock, SystemClock
 from agent_core.confined.fairness import FairQueue, OwnerBarred, QueueFull
 from agent_core.confined.process import ConfinedProcess, ProcessLost, ProcessUnavailable, TooMuch
-from agent_core.domain.files import FILE_KINDS, clean_name
-from agent_core.domain.messages import visible
 from agent_core.errors import InvalidInput, RateLimited, Unavailable
+from agent_core.messages import FILE_KINDS, clean_name, visible
 from agent_core.uploads.kinds import shown, text_in
 
 _WORKER = Path(__file__).with_name("worker.py")

@@ -12,7 +12,7 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_core import ParleyError
-from agent_core.domain.access import OperationEntry
+from agent_core.objects import OperationEntry
 from agent_core.runtime.services.access import Access
 from app.api.bodies.wire import OperationLine, operation_line
 from app.api.deps import MAX_SEQ, Operator, Wired

@@ -25,7 +25,7 @@ from agent_core import (
     new_id,
     text_of,
 )
-from agent_core.domain.events import LIVE, TERMINAL, RunWaiting
+from agent_core.events import LIVE, TERMINAL, RunWaiting
 from app.cli.client import Client, ServerRefused, ServerUnavailable, Unreachable, client_of, no_server, segment
 from app.cli.frames import Frame
 from app.settings import Settings

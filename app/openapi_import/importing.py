@@ -14,9 +14,9 @@ import msgspec
 import yaml
 
 from agent_core import ConfigError, InvalidInput
-from agent_core.domain.mcp import PREFIX
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition
 from agent_core.net.targets import check_text
+from agent_core.servers import PREFIX
 from app.offline_kinds import OfflineKinds, taken_names
 from app.openapi_import.document import Document, Json
 from app.openapi_import.operation import NoTool, tool_of

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition
 from app.openapi_import.document import Document, Json, Unresolved
 from app.openapi_import.schema import bounded
 from app.openapi_import.security import access_of

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain import patterns
-from agent_core.domain.schemas import schema_problem
+from agent_core import schemas
+from agent_core.schemas import schema_problem
 from app.openapi_import.document import Document, Json
 
 _KEPT = frozenset({
@@ -108,7 +108,7 @@ def _in_draft(schema: Json, *, nullable: bool) -> Json:
         schema["type"] = [schema["type"], "null"]
         if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
             schema["enum"] = [*schema["enum"], None]
-    if "pattern" in schema and patterns.problem(str(schema["pattern"])) is not None:
+    if "pattern" in schema and schemas.problem(str(schema["pattern"])) is not None:
         del schema["pattern"]
     if "properties" in schema and isinstance(schema.get("required"), list):
         schema["required"] = [name for name in schema["required"] if name in schema["properties"]]

@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from agent_core import ConfigError
-from agent_core.domain.agents import RENDER_TOOLS
+from agent_core.agents import RENDER_TOOLS
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from agent_core.tools.thread import in_thread

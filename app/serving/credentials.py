@@ -12,7 +12,7 @@ from dataclasses import replace
 import structlog
 
 from agent_core import Actor, Clock, ParleyError, SystemClock
-from agent_core.domain.access import Revocation, RevocationKind, SigningKey, StoredKey
+from agent_core.objects import Revocation, RevocationKind, SigningKey, StoredKey
 from agent_core.runtime.services.access import Access
 from app.serving.readers import Reader, Readers
 from app.serving.windows import Logins

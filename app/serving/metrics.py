@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from agent_core import Core, Unavailable
 from agent_core.counters import Counters, histogram
-from agent_core.domain.mcp_objects import ServerStatus
+from agent_core.listings import ServerStatus
 from agent_core.store.work.figures import Figures
 from agent_core.store.work.workers import Kind
 from app.serving.connections import Connections

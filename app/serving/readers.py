@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from agent_core import RateLimited, SystemClock
-from agent_core.domain.quotas import DEFAULT_STREAMS
+from agent_core.quotas import DEFAULT_STREAMS
 from channels.web.identity import Principal
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from agent_core import Actor, ApprovalObject, Decider, Decision, Hook
-from agent_core.domain.agents import ToolSpec
+from agent_core.agents import ToolSpec
 from agent_core.tools.base import CallContext, Outcome, Pending, Tool
 from agent_core.tools.function import tool
 from tests.agent_core.stage import ANN, Stage

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from agent_core import Actor, Definition, Fact, Limits, Text, ToolCall, ToolSpec, Usage
+from agent_core import events as e
+from agent_core.agents import Agent, Controls
 from agent_core.context.snapshot import freeze
-from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, Controls
-from agent_core.domain.events import FactBody
-from agent_core.domain.messages import Part
+from agent_core.events import FactBody
+from agent_core.messages import Part
 
 ANN = Actor("ann", "user")
 RUN = "run_1"

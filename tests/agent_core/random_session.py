@@ -22,12 +22,11 @@ from agent_core import (
     StepStarted,
     Text,
 )
+from agent_core.agents import Agent
 from agent_core.context.summaries import ASKED
 from agent_core.context.window import Window, WindowEntry
-from agent_core.domain.agents import Agent
-from agent_core.domain.caching import Caching
-from agent_core.domain.controls import Abilities
-from agent_core.domain.messages import Role, text_of
+from agent_core.controls import Abilities, Caching
+from agent_core.messages import Role, text_of
 from agent_core.providers.base import Request
 from agent_core.store import log
 from agent_core.store.hub import Subscriber

@@ -29,7 +29,7 @@ from agent_core import (
 )
 from agent_core.clock import Clock
 from agent_core.context.frames import CORRECTION, STOPPED_NOTE
-from agent_core.domain.controls import ABLE, Abilities
+from agent_core.controls import ABLE, Abilities
 from agent_core.providers.base import Request
 from agent_core.store import log
 from agent_core.store.work import sessions

@@ -13,7 +13,7 @@ from agent_core import (
     InvalidInput,
     may_respond,
 )
-from agent_core.domain.approvals import check_approval
+from agent_core.objects import check_approval
 from app.compose import CHANNELS
 from tests.agent_core.asking import BOB, EVE, OPERATOR
 from tests.agent_core.stage import ANN

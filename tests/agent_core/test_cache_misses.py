@@ -6,8 +6,7 @@ import pytest
 import structlog
 
 from agent_core import CacheMissed, Controls, Inbound, StepCompleted, StepFailed, StepStarted, Text, Usage
-from agent_core.domain.caching import Caching
-from agent_core.domain.controls import Abilities
+from agent_core.controls import Abilities, Caching
 from agent_core.providers.caching import of_anthropic
 from agent_core.providers.models import find
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, fail, say, usage

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from agent_core import Core, DeclaredTool, ToolOutput
+from agent_core import events as e
 from agent_core.counters import Counters
-from agent_core.domain import events as e
-from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.messages import Usage
-from agent_core.domain.objects import RunObject
+from agent_core.events import Fact, FactBody
+from agent_core.messages import Usage
+from agent_core.objects import RunObject
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage

@@ -25,8 +25,8 @@ from agent_core import (
     ToolOutput,
     text_of,
 )
-from agent_core.domain.agents import RouterKind
-from agent_core.domain.controls import Abilities
+from agent_core.agents import RouterKind
+from agent_core.controls import Abilities
 from agent_core.providers.base import Request
 from agent_core.runtime.tools.tooling import NO_PORTS, ToolPorts
 from agent_core.testing import ScriptedProvider, by_step, call, finish, say

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from agent_core import Core, DeclaredTool
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition
 from agent_core.errors import InvalidInput
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.servers import McpServer
 from agent_core.testing import by_step, call, say
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeTool
 from agent_core.tools.mcp.connections import McpConnected

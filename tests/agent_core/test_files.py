@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import func, select
 
 from agent_core import Actor, Core, File, FileObject, Inbound, InvalidInput, Limits, NotFound, Origin, RateLimited, Text
-from agent_core.domain.files import FILE_KINDS, KEPT_FOR
-from agent_core.domain.quotas import VisitorQuota, key_of
+from agent_core.messages import FILE_KINDS, KEPT_FOR
+from agent_core.quotas import VisitorQuota, key_of
 from agent_core.store.work import files
 from agent_core.store.work.blobs import BLOB
 from agent_core.store.work.files import FILE

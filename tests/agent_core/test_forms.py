@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from agent_core import ApprovalRequested, Fact, InvalidInput, ToolCompleted, ToolStarted, text_of
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.messages import Text
-from agent_core.hooks import asking
-from agent_core.hooks.asking import MAX_FORMS
+from agent_core.agents import ToolSpec
+from agent_core.hooks import chain
+from agent_core.hooks.chain import MAX_FORMS
+from agent_core.messages import Text
 from agent_core.testing import by_step, call, say
 from agent_core.tools.base import CallContext, Done, Elicitation, Outcome
 from agent_core.tools.function import tool
@@ -105,7 +105,7 @@ async def test_what_does_not_fit_the_form_is_refused(make_core: MakeCore):
 @pytest.mark.parametrize("before", [{}, {"guests": 1, "where": "inside"}], ids=["now", "an old log"])
 async def test_no_value_is_invented(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch, before: dict[str, Any]):
     """A yes without values is refused by the fields that miss one, though an old log has values that nobody gave."""
-    monkeypatch.setattr(asking, "defaults", lambda _: before)
+    monkeypatch.setattr(chain, "defaults", lambda _: before)
     stage = await _asked(make_core, Booking())
     (asked,) = await open_approvals(stage)
     assert (asked.arguments, asked.asked) == ({}, {})

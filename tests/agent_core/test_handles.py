@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from agent_core import Core, DeclaredTool, Hook, NotFound, RenderShown, ToolCompleted, ToolOutput, text_of
 from agent_core.charts.rows import FoundRows
-from agent_core.domain.messages import Actor
+from agent_core.messages import Actor
 from agent_core.store.work import results
 from agent_core.store.work.results import RESULT
 from agent_core.testing import ScriptedProvider, call, say

@@ -19,8 +19,8 @@ from agent_core import (
     ToolStarted,
     text_of,
 )
-from agent_core.domain.hooks import HookEvent, NamedHook
-from agent_core.hooks.base import Allow, Answer, Deny, Modify, Occasion
+from agent_core.agents import HookEvent, NamedHook
+from agent_core.hooks.chain import Allow, Answer, Deny, Modify, Occasion
 from agent_core.testing import by_step, call, pause, say, think
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
 from tests.agent_core.raising import RAISED

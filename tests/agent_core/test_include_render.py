@@ -20,7 +20,7 @@ from agent_core import (
     ToolOutput,
 )
 from agent_core.context.contract import RULES, contract_of
-from agent_core.domain.controls import NamedTool
+from agent_core.controls import NamedTool
 from agent_core.providers.base import Request
 from agent_core.testing import ScriptedProvider, call, say
 from agent_core.tools.function import tool

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from agent_core import Inbound, Part, StepFailed, Text
-from agent_core.domain.events import ContentLeftOut
-from agent_core.domain.failures import explanation
+from agent_core.events import ContentLeftOut
+from agent_core.messages import explanation
 from agent_core.testing import call, fail, say
 from agent_core.testing.models import status
 from agent_core.tools.function import tool

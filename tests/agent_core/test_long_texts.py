@@ -7,8 +7,8 @@ import pytest
 
 from agent_core import Inbound
 from agent_core.context.window import Window
-from agent_core.domain.events import Fact
-from agent_core.domain.messages import Message, Text, text_of
+from agent_core.events import Fact
+from agent_core.messages import Message, Text, text_of
 from agent_core.runtime.session_cache import MANY
 from agent_core.testing import ScriptedProvider, say
 from tests.agent_core.scenes import ANN, open_session

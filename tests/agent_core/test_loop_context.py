@@ -3,7 +3,7 @@
 import pytest
 
 from agent_core import ContextCompacted, Inbound, InvalidInput, Limits, Message, SnapshotFrozen, StepStarted, Text
-from agent_core.domain.agents import DEFAULT_CONTEXT_MESSAGES
+from agent_core.agents import DEFAULT_CONTEXT_MESSAGES
 from agent_core.providers.base import Request
 from agent_core.testing import call, say, step_of, think
 from agent_core.testing.script import Answer

@@ -27,7 +27,7 @@ from agent_core import (
     ToolStarted,
     text_of,
 )
-from agent_core.domain.controls import UNABLE
+from agent_core.controls import UNABLE
 from agent_core.testing import ScriptedProvider, call, fail, finish, say, usage
 from agent_core.tools.base import CallContext
 from agent_core.tools.function import tool

@@ -22,8 +22,8 @@ from agent_core import (
     text_of,
 )
 from agent_core.context.frames import STOPPED_NOTE
-from agent_core.domain.failures import explanation
 from agent_core.loop.strategy import MAX_RESUMES, MAX_RETRIES, backoff
+from agent_core.messages import explanation
 from agent_core.providers.base import Request
 from agent_core.testing import FakeClock, bug, call, cut, fail, pause, raw_call, refuse, say, think
 from agent_core.testing.script import Answer

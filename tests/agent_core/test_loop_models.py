@@ -3,10 +3,9 @@
 import pytest
 
 from agent_core import ContextAdded, ContextCompacted, Controls, SnapshotFrozen, StepCompleted, StepFailed, StepStarted
-from agent_core.domain.failures import explanation
-from agent_core.domain.messages import UNKNOWN_USAGE
 from agent_core.loop.state import REPAIR
 from agent_core.loop.strategy import backoff
+from agent_core.messages import UNKNOWN_USAGE, explanation
 from agent_core.providers.models import find
 from agent_core.testing import FakeClock, call, fail, say, think, usage
 from agent_core.tools.function import tool

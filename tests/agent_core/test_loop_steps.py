@@ -15,7 +15,7 @@ from agent_core import (
     ToolRequested,
     Usage,
 )
-from agent_core.domain.agents import DEFAULT_MAX_STEPS
+from agent_core.agents import DEFAULT_MAX_STEPS
 from agent_core.loop.strategy import CONTINUE_NOTE, EMPTY_NOTE
 from agent_core.providers.base import Request
 from agent_core.runtime.answer import out_of_steps

@@ -18,8 +18,8 @@ from agent_core import (
     SessionObject,
     text_of,
 )
-from agent_core.domain.agents import Limits
-from agent_core.domain.quotas import ANYWHERE, Origin, VisitorQuota
+from agent_core.agents import Limits
+from agent_core.quotas import ANYWHERE, Origin, VisitorQuota
 from agent_core.runtime.services import listing
 from agent_core.store.reading.listing import Wanted
 from agent_core.testing import Answer, ScriptedProvider, by_step, call, pause, prefix_of, say

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, delete, insert, select, update
 
 from agent_core import Actor, Core, Definition, Limits
-from agent_core.domain.channels import Channels
+from agent_core.channels import Channels
 from agent_core.engine.local import LocalEngine
 from agent_core.store.database import Database
 from agent_core.store.log import RUN, SESSION

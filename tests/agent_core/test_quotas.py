@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import func, select
 
 from agent_core import Actor, Core, Limits, Origin, Quota, RateLimited, Receipt
-from agent_core.domain.quotas import DAY, VisitorQuota, key_of
+from agent_core.quotas import DAY, VisitorQuota, key_of
 from agent_core.store.log import EVENT, RUN, SESSION
 from agent_core.store.work import quotas, results
 from agent_core.store.work.blobs import BLOB

@@ -15,7 +15,7 @@ from agent_core import (
     StepStarted,
     TextDelta,
 )
-from agent_core.domain.messages import Text
+from agent_core.messages import Text
 from agent_core.testing import call, pause, say
 from tests.agent_core.asking import Till, asks, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage, is_a, set_stage, texts

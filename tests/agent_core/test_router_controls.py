@@ -15,8 +15,8 @@ from agent_core import (
     ToolRequested,
     text_of,
 )
-from agent_core.domain.agents import ROUTER_TOOLS
-from agent_core.domain.controls import UNABLE, HasToolCall, NamedTool, StepRule
+from agent_core.agents import ROUTER_TOOLS
+from agent_core.controls import UNABLE, HasToolCall, NamedTool, StepRule
 from agent_core.testing import call, say
 from tests.agent_core.asking import asks, yes
 from tests.agent_core.laws import check_log

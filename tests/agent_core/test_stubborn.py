@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from agent_core import RunFailed, RunResumed, Text, ToolCompleted, ToolRequested, ToolStarted, text_of
-from agent_core.domain.agents import ToolSpec
+from agent_core.agents import ToolSpec
 from agent_core.testing import call, raw_call, say
 from agent_core.tools.base import Done, Elicitation, Pending, ToolError
 from agent_core.tools.function import tool

@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 
 from agent_core import DeclaredTool, HookRuled, Inbound, Text, ToolCall, ToolCompleted, ToolResult, text_of
-from agent_core.domain.agents import AfterUntrusted, ToolSpec
-from agent_core.domain.messages import visible
-from agent_core.hooks.asking import MAX_TITLE, question
+from agent_core.agents import AfterUntrusted, ToolSpec
+from agent_core.hooks.chain import MAX_TITLE, question
+from agent_core.messages import visible
 from agent_core.testing import Script, by_step, call, say
 from agent_core.tools.base import Tool, ToolError
 from agent_core.tools.function import FunctionTool, tool

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from agent_core import Core, Overlap, Persona, SnapshotFrozen
-from agent_core.domain.agents import MAX_IDLE, PLAIN_DEFAULTS
+from agent_core.agents import MAX_IDLE, PLAIN_DEFAULTS
 from app.api.bodies.agent_fields import AgentFields
 from channels.web.settings import Web
 from tests.agent_core.scenes import log_of

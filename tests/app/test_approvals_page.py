@@ -13,9 +13,8 @@ import pytest
 import yaml
 
 from agent_core import Definition, SystemClock
-from agent_core.domain.approvals import MAX_QUORUM, MAX_TIMEOUT
-from agent_core.domain.hooks import ApprovalConfig
-from agent_core.domain.objects import AuditKind
+from agent_core.agents import ApprovalConfig
+from agent_core.objects import MAX_QUORUM, MAX_TIMEOUT, AuditKind
 from agent_core.providers.demo import DemoProvider
 from agent_core.testing import ScriptedProvider, call, say, step_of
 from agent_core.tools.builtin import calculate

@@ -10,10 +10,9 @@ import pytest
 import yaml
 
 from agent_core import Controls, Core, Definition, SystemClock
-from agent_core.domain.control_checks import MAX_STEPS, MAX_TOOL_CONTEXT
-from agent_core.domain.controls import DEFAULT_MAX_STEPS, Defaults, Override
-from agent_core.domain.schemas import MAX_SCHEMA
+from agent_core.controls import DEFAULT_MAX_STEPS, MAX_STEPS, MAX_TOOL_CONTEXT, Defaults, Override
 from agent_core.providers.demo import DemoProvider
+from agent_core.schemas import MAX_SCHEMA
 from agent_core.tools.builtin import calculate, current_time
 from agent_core.tools.toolset import Scope
 

@@ -8,7 +8,7 @@ import pytest
 
 from agent_core import ConfigError, Controls, SystemClock, Text
 from agent_core.context.snapshot import freeze
-from agent_core.domain.messages import Message
+from agent_core.messages import Message
 from agent_core.providers.base import CallFailed, Request
 from agent_core.providers.models import find, sees
 from agent_core.testing import fail, say, usage

@@ -10,17 +10,13 @@ from typing import Any, get_args
 import pytest
 
 from agent_core import Channels
+from agent_core.agents import Hook, HookEvent, HookType, Operator, chain
 from agent_core.clock import SystemClock
-from agent_core.domain.agents import Hook
-from agent_core.domain.hooks import HookEvent, HookType, Operator, chain
-from agent_core.domain.patterns import _WORK
-from agent_core.hooks.base import Allow, Deny, Occasion
-from agent_core.hooks.fields import path_of
-from agent_core.hooks.http import MAX_SECRET, MAX_TIMEOUT, MIN_SECRET, MIN_TIMEOUT
-from agent_core.hooks.resolvers import HookResolvers
-from agent_core.hooks.rule import MAX_CONDITIONS, MAX_VALUES, check_rule
-from agent_core.hooks.sealing import MASK, PURPOSE
+from agent_core.hooks.chain import Allow, Deny, Occasion
+from agent_core.hooks.http import MASK, MAX_SECRET, MAX_TIMEOUT, MIN_SECRET, MIN_TIMEOUT, PURPOSE
+from agent_core.hooks.rules import MAX_CONDITIONS, MAX_VALUES, HookResolvers, check_rule, path_of
 from agent_core.net.fetch import Fetch
+from agent_core.schemas import _WORK
 from app.agents import read_agent
 from tests.conftest import SECRETS
 
@@ -35,7 +31,7 @@ def blocks(language: str) -> list[str]:
 @pytest.mark.parametrize("text", blocks("yaml"))
 def test_each_agent_of_the_page_can_be_loaded(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Each agent on the page can be loaded."""
-    from agent_core.hooks.check import check  # noqa: PLC0415 - beside its only use
+    from agent_core.hooks.rules import check  # noqa: PLC0415 - beside its only use
     from app.compose import CHANNELS  # noqa: PLC0415 - as above
 
     monkeypatch.setenv("HOOK_SECRET", SECRET)

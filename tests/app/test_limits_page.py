@@ -9,8 +9,8 @@ import msgspec
 import yaml
 
 from agent_core import Core, Definition
-from agent_core.domain.agents import gathered
-from agent_core.domain.quotas import VisitorQuota
+from agent_core.agents import gathered
+from agent_core.quotas import VisitorQuota
 
 PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text("utf-8")
 (YAML,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

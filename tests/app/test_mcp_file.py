@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from agent_core import ConfigError
-from agent_core.domain.mcp import McpServer
+from agent_core.servers import McpServer
 from app.mcp_file import read_mcp_file
 from app.settings import Settings
 

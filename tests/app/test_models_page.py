@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-from agent_core.domain.controls import Effort
-from agent_core.domain.failures import KINDS, explanation
+from agent_core.controls import Effort
 from agent_core.loop.strategy import (
     MAX_CONTINUATIONS,
     MAX_PAUSE,
@@ -13,6 +12,7 @@ from agent_core.loop.strategy import (
     NO_FALLBACK,
     backoff,
 )
+from agent_core.messages import KINDS, explanation
 from agent_core.providers.failing import RETRYABLE, failed
 from agent_core.providers.models import table
 from app.checks import NOTICE_DAYS

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_core.domain.failures import explanation
+from agent_core.messages import explanation
 from agent_core.providers.models import table
 from agent_core.testing import call, fail, pause, say
 from agent_core.testing.models import FakeModels, ModelCall, status

@@ -16,8 +16,7 @@ import yaml
 from _pytest.mark.structures import ParameterSet
 
 from agent_core import Definition
-from agent_core.domain.agents import gathered
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition, gathered
 from app.cli.commands import app
 from app.endpoints import read_endpoints
 from app.mcp_file import read_servers

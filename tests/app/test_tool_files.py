@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent_core import ConfigError, Core, NotFound
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.testing import ScriptedProvider

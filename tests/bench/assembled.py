@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from agent_core import Actor, Core, Definition, SqliteDatabase
-from agent_core.domain.agents import DEFAULT_CONTEXT_MESSAGES
+from agent_core.agents import DEFAULT_CONTEXT_MESSAGES
 from agent_core.testing import ScriptedProvider
 from tests.bench.history import History
 from tests.bench.table import Goal, Row

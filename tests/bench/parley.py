@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_core import Core, Definition, Limits, SqliteDatabase
-from agent_core.domain.agents import Compaction
+from agent_core.agents import Compaction
 from agent_core.providers.anthropic.provider import anthropic
 from agent_core.providers.compatible.provider import compatible
 from agent_core.providers.openai.provider import openai

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TypeVar
 
-from agent_core.domain.agents import DEFAULT_CONTEXT_MESSAGES
+from agent_core.agents import DEFAULT_CONTEXT_MESSAGES
 from app.settings import Settings
 from app.storage.migrate import migrate
 from tests.bench import assembled, billed, called, drawn, widget

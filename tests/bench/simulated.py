@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain.messages import Usage
+from agent_core.messages import Usage
 from agent_core.providers.base import (
     CallFailed,
     Finished,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from agent_core import Event, Fact, Live
-from agent_core.domain.events import LIVE
+from agent_core.events import LIVE
 from channels.base import ConversationView
 from channels.view import EMPTY, view
 

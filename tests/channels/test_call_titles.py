@@ -1,7 +1,7 @@
 """What people read for a call of a tool."""
 
-from agent_core.domain import events as e
-from agent_core.domain.messages import CallOutcome
+from agent_core import events as e
+from agent_core.messages import CallOutcome
 from channels.base import CallView
 from tests.channels.logs import Emitter, fold
 

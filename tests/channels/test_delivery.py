@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import Actor, Decider, Decision, Event, Fact, NotFound, Text, TextDelta
-from agent_core.domain import events as e
+from agent_core import events as e
 from agent_core.testing import FakeClock
 from channels.base import MessageLimits, NotShown, Stop
 from channels.delivery import Deferred, Delivery, NullOutbox, Unfinished

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import Actor, Event, Fact, Live, Text, TextDelta, ToolCall, Usage
-from agent_core.domain import events as e
+from agent_core import events as e
 from channels.base import CallView, ConversationView, MessageLimits, RunView, ShownMessage
 from channels.plain import end_of
 from channels.segments import Segment, border, cut

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from agent_core import ToolCall
-from agent_core.domain import events as e
+from agent_core import events as e
 from channels.plain import ended
 from tests.channels.logs import Emitter, fold
 from tests.channels.test_view import last, started

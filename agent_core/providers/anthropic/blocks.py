@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from agent_core.domain.messages import NativePiece
+from agent_core.messages import NativePiece
 from agent_core.providers.base import ModelCitation
 from agent_core.providers.citing import citation
 

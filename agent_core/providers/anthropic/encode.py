@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain.messages import File, Message, Native, Part, ToolCall, ToolResult, native_text
+from agent_core.messages import File, Message, Native, Part, ToolCall, ToolResult, native_text
 from agent_core.providers import models
 from agent_core.providers.base import CacheMarks, Encode, Files, RequestEntry, named
 from agent_core.providers.wording import Readable, RewrittenEntry, note, plain_name, readable

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import msgspec
 
-from agent_core.domain.messages import UNKNOWN_USAGE, Usage
 from agent_core.ids import new_id
+from agent_core.messages import UNKNOWN_USAGE, Usage
 from agent_core.providers.anthropic.blocks import ContentBlock, arguments, json_of, raw_text
 from agent_core.providers.base import (
     NULL,

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from agent_core.domain.messages import File, Message, NativePiece, Part, Text, ToolCall, ToolResult, native_text
+from agent_core.messages import File, Message, NativePiece, Part, Text, ToolCall, ToolResult, native_text
 from agent_core.providers.base import Files
 from agent_core.providers.compatible.ids import call_id
 from agent_core.providers.compatible.native import NAME_LENGTH

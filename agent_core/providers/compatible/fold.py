@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from agent_core.domain.messages import UNKNOWN_USAGE, Usage
+from agent_core.messages import UNKNOWN_USAGE, Usage
 from agent_core.providers.base import (
     NULL,
     CallFailed,

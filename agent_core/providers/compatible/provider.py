@@ -7,9 +7,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agent_core.domain.agents import Snapshot
-from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool
-from agent_core.domain.structured import is_closed
+from agent_core.agents import Snapshot
+from agent_core.controls import Abilities, Controls, Effort, NamedTool
 from agent_core.net.trust import trusted
 from agent_core.providers import models
 from agent_core.providers.base import CallFailed, Encode, ModelDelta, Request
@@ -23,6 +22,7 @@ from agent_core.providers.marking import OptionalFields
 from agent_core.providers.models import Vision
 from agent_core.providers.openai.cache import BREAKPOINT, cache_fields, has_breakpoints, is_openai
 from agent_core.providers.wording import ANSWER, Starts, blind, joined
+from agent_core.schemas import is_closed
 
 NAME = "openai-compatible"
 OPENAI = "openai"

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain.agents import SEARCH_TOOLS
-from agent_core.domain.messages import File, Message, NativePiece, Part, Text, ToolCall, ToolResult, native_text
+from agent_core.agents import SEARCH_TOOLS
+from agent_core.messages import File, Message, NativePiece, Part, Text, ToolCall, ToolResult, native_text
 from agent_core.providers.base import Files, RequestEntry
 from agent_core.providers.openai.items import (
     SEARCH,

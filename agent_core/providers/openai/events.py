@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain.messages import Usage
+from agent_core.messages import Usage
 from agent_core.providers.base import NULL, counted
 
 

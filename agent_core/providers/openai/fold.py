@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain.agents import SEARCH_TOOLS
+from agent_core.agents import SEARCH_TOOLS
 from agent_core.providers.base import (
     CallFailed,
     Finished,

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from agent_core.domain.messages import LoadedTool
+from agent_core.messages import LoadedTool
 
 CALLS = ("function_call", "custom_tool_call")
 SEARCH, SEARCH_OUTPUT = "tool_search_call", "tool_search_output"

@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agent_core.domain.agents import SEARCH_TOOLS, Snapshot, ToolSpec
-from agent_core.domain.controls import Abilities, Controls, NamedTool
-from agent_core.domain.structured import is_closed
+from agent_core.agents import SEARCH_TOOLS, Snapshot, ToolSpec
+from agent_core.controls import Abilities, Controls, NamedTool
 from agent_core.net.trust import trusted
 from agent_core.providers import models
 from agent_core.providers.base import CallFailed, Encode, ModelDelta, Request
@@ -24,6 +23,7 @@ from agent_core.providers.openai.encode import encode, unloaded
 from agent_core.providers.openai.fold import ResponsesFold
 from agent_core.providers.openai.items import function
 from agent_core.providers.wording import ANSWER, Starts, blind, joined
+from agent_core.schemas import is_closed
 
 NAME = "openai"
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")

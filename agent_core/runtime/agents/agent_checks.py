@@ -3,11 +3,11 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from agent_core.domain.agents import Definition
-from agent_core.domain.channels import Channels
+from agent_core.agents import Definition
+from agent_core.channels import Channels
 from agent_core.errors import InvalidInput
-from agent_core.hooks.check import check as check_hooks
-from agent_core.hooks.check import check_addresses, check_matchers
+from agent_core.hooks.rules import check as check_hooks
+from agent_core.hooks.rules import check_addresses, check_matchers
 from agent_core.net.targets import TargetGuard
 from agent_core.runtime.agents.definition_checks import check_fields, check_tools
 from agent_core.runtime.mcp.offers import NoServers, Servers, check_servers, is_of

@@ -5,10 +5,8 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from agent_core.context.clock import OFF, is_zone
-from agent_core.context.router import grows
-from agent_core.domain import quotas
-from agent_core.domain.agents import (
+from agent_core import quotas
+from agent_core.agents import (
     MAX_CONTRACT,
     MAX_IDLE,
     MAX_TOOL_LIMIT,
@@ -18,14 +16,16 @@ from agent_core.domain.agents import (
     SEARCH_TOOLS,
     DeclaredTool,
     Definition,
+    is_glob,
 )
-from agent_core.domain.control_checks import check as check_controls
-from agent_core.domain.mcp import PREFIX
-from agent_core.domain.tools import is_glob
+from agent_core.context.clock import OFF, is_zone
+from agent_core.context.router import grows
+from agent_core.controls import check as check_controls
 from agent_core.errors import InvalidInput
 from agent_core.runtime.mcp.offers import is_of
 from agent_core.runtime.tools.checks import check_parameters
 from agent_core.runtime.tools.offers import names_of
+from agent_core.servers import PREFIX
 from agent_core.tools.function import NAME
 from agent_core.tools.toolset import unknown_tool
 

@@ -9,31 +9,29 @@ import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from agent_core.context.router import offer_of
-from agent_core.context.snapshot import snapshot_of
-from agent_core.domain.agents import (
+from agent_core.agents import (
     PLAIN_DEFAULTS,
     RENDER_TOOLS,
     Agent,
     AgentDefaults,
     Controls,
     Definition,
+    Hook,
     Snapshot,
     gathered,
+    is_glob,
     spread,
 )
-from agent_core.domain.channels import ChannelPort, Channels
-from agent_core.domain.control_checks import check
-from agent_core.domain.controls import ABLE, NOTHING, Abilities
-from agent_core.domain.hooks import Hook
-from agent_core.domain.objects import AgentObject, Page
-from agent_core.domain.tools import is_glob
+from agent_core.channels import ChannelPort, Channels
+from agent_core.context.router import offer_of
+from agent_core.context.snapshot import snapshot_of
+from agent_core.controls import ABLE, NOTHING, Abilities, check
 from agent_core.errors import InvalidInput, UnknownCursor
-from agent_core.hooks import sealing
+from agent_core.hooks import http
 from agent_core.hooks.chain import Resolver
-from agent_core.hooks.check import warn_open
 from agent_core.hooks.http import check_secrets
-from agent_core.hooks.resolvers import HookResolvers
+from agent_core.hooks.rules import HookResolvers, warn_open
+from agent_core.objects import AgentObject, Page
 from agent_core.providers.base import Provider, named
 from agent_core.runtime.agents.agent_checks import RefusedAgent, Surroundings, check_agent
 from agent_core.runtime.agents.changes import with_changes
@@ -322,7 +320,7 @@ class Roster:
         self, definition: Definition, tools: Collection[str], stored: Sequence[Hook] = (), *, filed: bool = False
     ) -> Definition:
         """Return *definition*, checked, in the stored form; masked secrets in it are replaced by those of *stored*."""
-        hooks = sealing.unmasked(definition.hooks, stored)
+        hooks = http.unmasked(definition.hooks, stored)
         wanted = replace(definition, hooks=hooks) if hooks else definition
         self.check(wanted, tools, filed=filed)
         wanted = self._channels.checked(wanted)
@@ -331,7 +329,7 @@ class Roster:
             return wanted
         if self._secrets is None:
             raise InvalidInput("hooks", "this core has no key for a webhook's secret; build it with `secrets`.")
-        return replace(wanted, hooks=sealing.sealed(wanted.hooks, stored, self._secrets.seal))
+        return replace(wanted, hooks=http.sealed(wanted.hooks, stored, self._secrets.seal))
 
     def _public(self, agent: AgentObject) -> AgentObject:
         """Return *agent* without its secrets and without settings of channels that this process does not know."""
@@ -341,7 +339,7 @@ class Roster:
                 self._warned.add((agent.id, agent.version))
                 remedy = "send the channel's settings of this agent again, or run the version that wrote them"
                 _log.warning("agent.settings_unreadable", agent=agent.definition.name, error=str(fault), remedy=remedy)
-        return replace(agent, definition=replace(readable, hooks=sealing.masked(readable.hooks)))
+        return replace(agent, definition=replace(readable, hooks=http.masked(readable.hooks)))
 
     def listed(self, model: str) -> str:
         """Return the name of *model*, `provider:name`, in the model table."""

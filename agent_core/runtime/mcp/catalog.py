@@ -8,11 +8,9 @@ import structlog
 from msgspec.structs import asdict
 from sqlalchemy import Connection
 
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.mcp_objects import McpServerObject, ServerStatus
-from agent_core.domain.mcp_tools import digest_of, offered_of, spec_of
-from agent_core.domain.objects import Page
 from agent_core.errors import InvalidInput
+from agent_core.listings import McpServerObject, ServerStatus, digest_of, offered_of, spec_of
+from agent_core.objects import Page
 from agent_core.runtime.agents.roster import cursor_key
 from agent_core.runtime.mcp.checks import CheckUrl, check_filed, check_server
 from agent_core.runtime.mcp.discovery import Discovery
@@ -21,6 +19,7 @@ from agent_core.runtime.mcp.private import opened, sealed, unmasked
 from agent_core.runtime.mcp.shown import brief, names_in, shown, status_of, why_none
 from agent_core.runtime.tools.revisions import Revisions
 from agent_core.secrets import Secrets, Unreadable
+from agent_core.servers import McpServer
 from agent_core.store.store import Store
 from agent_core.store.work.tooling import servers
 from agent_core.store.work.tooling.servers import StoredServer

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from agent_core.domain.mcp import McpOAuth, McpServer
-from agent_core.domain.tools import secrets_in
+from agent_core.agents import secrets_in
 from agent_core.errors import Fault, InvalidInput
+from agent_core.servers import McpOAuth, McpServer
 from agent_core.tools.context_headers import REPEATED, repeats
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")

@@ -11,13 +11,13 @@ from typing import Any
 import structlog
 
 from agent_core.clock import Clock, within
-from agent_core.domain.masking import scrubbed
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.mcp_tools import KeptListing, changes_of, cleaned, is_held
-from agent_core.domain.messages import visible
 from agent_core.errors import ParleyError, Unavailable
+from agent_core.listings import KeptListing, changes_of, cleaned, is_held
+from agent_core.messages import visible
 from agent_core.runtime.mcp.logins import KnownServers
 from agent_core.runtime.tasks import cancel_and_wait
+from agent_core.secrets import scrubbed
+from agent_core.servers import McpServer
 from agent_core.store.store import Store
 from agent_core.store.work.tooling import servers
 from agent_core.store.work.tooling.servers import Claim, StoredServer

@@ -12,19 +12,19 @@ from msgspec import structs
 from sqlalchemy import Connection
 
 from agent_core.clock import within
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.mcp_login import (
+from agent_core.errors import ConfigError, InvalidInput, ParleyError
+from agent_core.messages import visible
+from agent_core.secrets import Secrets, Unreadable
+from agent_core.servers import (
     LoginFailed,
     LoginState,
     McpLogin,
+    McpServer,
     PendingLogin,
     remedy_of,
     state_of,
     uses_login,
 )
-from agent_core.domain.messages import visible
-from agent_core.errors import ConfigError, InvalidInput, ParleyError
-from agent_core.secrets import Secrets, Unreadable
 from agent_core.store.store import Store
 from agent_core.store.work.tooling import logins as rows
 from agent_core.store.work.tooling import servers

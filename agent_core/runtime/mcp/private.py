@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.tools import SECRET
+from agent_core.agents import SECRET
 from agent_core.secrets import Secrets, Unreadable
+from agent_core.servers import McpServer
 from agent_core.tools.mcp.served import with_private
 
 HIDDEN = "[hidden]"

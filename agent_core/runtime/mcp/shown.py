@@ -4,11 +4,21 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import asdict, replace
 
-from agent_core.domain.mcp import McpAnnotations, McpListing, McpServer, McpTool
-from agent_core.domain.mcp_login import login_object
-from agent_core.domain.mcp_objects import McpServerObject, ServedToolObject, ServerInfo, ServerStatus
-from agent_core.domain.mcp_tools import changes_of, digest_of, is_held, names_of, offered_of, spec_of, taken
+from agent_core.listings import (
+    McpServerObject,
+    ServedToolObject,
+    ServerInfo,
+    ServerStatus,
+    changes_of,
+    digest_of,
+    is_held,
+    names_of,
+    offered_of,
+    spec_of,
+    taken,
+)
 from agent_core.runtime.mcp.private import masked
+from agent_core.servers import McpAnnotations, McpListing, McpServer, McpTool, login_object
 from agent_core.store.work.tooling.servers import NEVER, StoredServer
 
 Names = Mapping[tuple[str, str], str]

@@ -6,21 +6,21 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from agent_core.domain.access import (
+from agent_core.ids import new_id
+from agent_core.messages import Actor
+from agent_core.objects import (
     SCOPES,
     KeyChanges,
     KeyObject,
     Operation,
     OperationEntry,
+    Page,
     Revocation,
     RevocationKind,
     Scope,
     SigningKey,
     StoredKey,
 )
-from agent_core.domain.messages import Actor
-from agent_core.domain.objects import Page
-from agent_core.ids import new_id
 from agent_core.runtime.agents.roster import cursor_key
 from agent_core.store.access import keys, operations, revocations, signing_keys
 from agent_core.store.store import Store

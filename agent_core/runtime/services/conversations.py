@@ -6,11 +6,11 @@ from typing import Protocol
 
 from sqlalchemy import Connection
 
-from agent_core.domain.events import Fact
-from agent_core.domain.messages import Actor
-from agent_core.domain.objects import ConversationObject, Feedback, Page
-from agent_core.domain.quotas import Origin
 from agent_core.errors import NotFound
+from agent_core.events import Fact
+from agent_core.messages import Actor
+from agent_core.objects import ConversationObject, Feedback, Page
+from agent_core.quotas import Origin
 from agent_core.runtime.services.forgetting import PAUSES, retried
 from agent_core.runtime.services.listing import Listing
 from agent_core.store.reading import conversations, listing, recent

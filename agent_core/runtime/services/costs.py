@@ -1,7 +1,7 @@
 """Costs: what model calls have cost, for operators."""
 
-from agent_core.domain.costs import CostFilter, CostGroup, CostItem
-from agent_core.domain.objects import Page
+from agent_core.messages import CostFilter, CostGroup, CostItem
+from agent_core.objects import Page
 from agent_core.runtime.agents.roster import cursor_key
 from agent_core.store.reading import costs
 from agent_core.store.store import Store

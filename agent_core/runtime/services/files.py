@@ -2,10 +2,9 @@
 
 from collections.abc import Collection
 
-from agent_core.domain.files import FileObject
-from agent_core.domain.messages import Actor
-from agent_core.domain.quotas import Origin
 from agent_core.errors import InvalidInput
+from agent_core.messages import Actor, FileObject
+from agent_core.quotas import Origin
 from agent_core.store.store import Store
 from agent_core.store.work import files
 from agent_core.store.work.files import NewFile

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from agent_core.hooks.chain import Resolver
-from agent_core.hooks.resolvers import HookResolvers
+from agent_core.hooks.rules import HookResolvers
 from agent_core.store.bus import Bus, Flushing
 from agent_core.store.database import Pooled
 from agent_core.store.store import Store

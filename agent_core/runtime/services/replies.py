@@ -1,9 +1,9 @@
 """Replies: people answer in a conversation in the agent's place."""
 
-from agent_core.domain import events as e
-from agent_core.domain.messages import Actor, Text
-from agent_core.domain.objects import MessageObject
+from agent_core import events as e
 from agent_core.ids import new_id
+from agent_core.messages import Actor, Text
+from agent_core.objects import MessageObject
 from agent_core.store.reading.readings import message_object
 from agent_core.store.store import Store
 from agent_core.store.work.changes import Also

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from agent_core.domain.objects import RenderObject
+from agent_core.objects import RenderObject
 from agent_core.store.reading import renders
 from agent_core.store.reading.listing import Wanted
 from agent_core.store.store import Store

@@ -9,11 +9,11 @@ import structlog
 from msgspec.structs import asdict
 from sqlalchemy import Connection
 
-from agent_core.domain.likely import hint
-from agent_core.domain.messages import Actor
-from agent_core.domain.objects import Page
-from agent_core.domain.tools import DefinedTool, ToolDefinition, ToolObject, ToolVersion
+from agent_core.agents import DefinedTool, ToolDefinition, ToolObject, ToolVersion
+from agent_core.controls import hint
 from agent_core.errors import InvalidInput, ManagedByFile, NotFound, UnknownCursor
+from agent_core.messages import Actor
+from agent_core.objects import Page
 from agent_core.runtime.tools.checks import check_definition, check_program
 from agent_core.runtime.tools.dry_runs import DryRun, dry_run
 from agent_core.runtime.tools.revisions import Revisions

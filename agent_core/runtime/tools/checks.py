@@ -6,11 +6,10 @@ from typing import Any, cast
 
 import msgspec
 
-from agent_core.domain.mcp import PREFIX
-from agent_core.domain.schemas import problems, schema_problem
-from agent_core.domain.tool_schemas import unsendable
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition
 from agent_core.errors import InvalidInput
+from agent_core.schemas import problems, schema_problem, unsendable
+from agent_core.servers import PREFIX
 from agent_core.tools.base import Tool
 from agent_core.tools.context_headers import REPEATED, repeats
 from agent_core.tools.defined import without

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from agent_core.clock import Clock
-from agent_core.domain.control_checks import check_tool_context
-from agent_core.domain.messages import Actor, CallOutcome, Part, Text, clean, text_of
-from agent_core.domain.schemas import problems
+from agent_core.controls import check_tool_context
 from agent_core.ids import new_id
+from agent_core.messages import Actor, CallOutcome, Part, Text, clean, text_of
+from agent_core.schemas import problems
 from agent_core.tools.base import CallContext, Done, Elicitation, Outcome, Pending, Tool, ToolError
 from agent_core.tools.foreign import ForeignError, use
 

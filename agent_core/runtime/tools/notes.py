@@ -7,11 +7,11 @@ note when they have, once for each change, and with an event for operators when 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from agent_core import events as e
+from agent_core.agents import CALL_TOOL, RENDER_TOOLS, ROUTER_TOOLS, Agent, ToolSpec, is_of_router
 from agent_core.context.history import PromptHistory
-from agent_core.domain import events as e
-from agent_core.domain.agents import CALL_TOOL, RENDER_TOOLS, ROUTER_TOOLS, Agent, ToolSpec, is_of_router
-from agent_core.domain.events import FactBody
-from agent_core.domain.messages import visible
+from agent_core.events import FactBody
+from agent_core.messages import visible
 from agent_core.runtime.mcp.offers import Servers, absent
 from agent_core.runtime.tools.offers import offered
 from agent_core.tools.toolset import Scope, Toolset

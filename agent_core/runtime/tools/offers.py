@@ -7,11 +7,19 @@ from typing import cast
 import structlog
 from msgspec.structs import replace
 
+from agent_core.agents import (
+    RENDER_TOOLS,
+    ROUTER_TOOLS,
+    Agent,
+    DeclaredTool,
+    Definition,
+    ToolSpec,
+    chain,
+    is_glob,
+    is_of_router,
+)
 from agent_core.context.router import grows
 from agent_core.context.snapshot import variant
-from agent_core.domain.agents import RENDER_TOOLS, ROUTER_TOOLS, Agent, DeclaredTool, Definition, ToolSpec, is_of_router
-from agent_core.domain.hooks import chain
-from agent_core.domain.tools import is_glob
 from agent_core.runtime.mcp.offers import is_of, served_by
 from agent_core.tools.base import Tool
 

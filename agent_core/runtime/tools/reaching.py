@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from agent_core import events as e
+from agent_core.agents import LIST_RESOURCES, SEARCH_TOOLS, Agent, ToolSpec, is_of_router
 from agent_core.context import router
 from agent_core.context.loading import loaded_in
 from agent_core.context.window import Window
-from agent_core.domain import events as e
-from agent_core.domain.agents import LIST_RESOURCES, SEARCH_TOOLS, Agent, ToolSpec, is_of_router
 from agent_core.loop.state import RunState
 from agent_core.loop.waiting import CallState
 from agent_core.tools.base import Done

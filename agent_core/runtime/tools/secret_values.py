@@ -5,9 +5,8 @@ import re
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from agent_core.domain.objects import Page
-from agent_core.domain.secrets import SecretObject
 from agent_core.errors import ConfigError, InvalidInput, NotFound
+from agent_core.objects import Page, SecretObject
 from agent_core.runtime.agents.roster import cursor_key
 from agent_core.runtime.tools.revisions import Revisions
 from agent_core.secrets import Secrets, Unreadable

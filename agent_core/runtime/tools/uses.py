@@ -2,11 +2,11 @@
 
 from msgspec.structs import replace
 
-from agent_core.domain.agents import Agent
-from agent_core.domain.inbound import Inbound
-from agent_core.domain.messages import Part, ToolCall, ToolResult, used_in
-from agent_core.domain.schemas import problems
+from agent_core.agents import Agent
+from agent_core.channels import Inbound
 from agent_core.errors import InvalidInput
+from agent_core.messages import Part, ToolCall, ToolResult, used_in
+from agent_core.schemas import problems
 from agent_core.tools.toolset import unknown_tool
 
 

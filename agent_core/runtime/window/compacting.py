@@ -11,18 +11,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from agent_core import events as e
+from agent_core.agents import Agent, Snapshot
 from agent_core.clock import Clock, within
 from agent_core.context.entries import WindowEntry, media_of
 from agent_core.context.estimates import tokens_of_bytes, tokens_of_prefix
 from agent_core.context.summaries import bounded, instruction, shortened
 from agent_core.context.window import Window
-from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, Snapshot
-from agent_core.domain.controls import Controls, is_forced
-from agent_core.domain.failures import REFUSALS
-from agent_core.domain.messages import UNKNOWN_USAGE, Message, Text, Usage
+from agent_core.controls import Controls, is_forced
 from agent_core.loop.compaction import OVERFLOW, Compact, Tail, WindowFill
 from agent_core.loop.state import RunState
+from agent_core.messages import REFUSALS, UNKNOWN_USAGE, Message, Text, Usage
 from agent_core.providers import base as p
 from agent_core.providers import models
 from agent_core.runtime.window.prompt_cache import PromptCache

@@ -6,14 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 import structlog
 
+from agent_core import events as e
+from agent_core.agents import Agent, Snapshot, as_prompted
 from agent_core.context.history import PromptHistory
 from agent_core.context.misses import missed, shortfall
 from agent_core.context.window import Window
-from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, Snapshot
-from agent_core.domain.controls import read, sent
-from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.step_controls import as_prompted
+from agent_core.controls import read, sent
+from agent_core.events import Fact, FactBody
 from agent_core.loop.moves import Ask
 from agent_core.providers.base import CacheMarks
 

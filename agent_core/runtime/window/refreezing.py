@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import structlog
 
+from agent_core.agents import Agent
 from agent_core.clock import Clock
-from agent_core.domain.agents import Agent
 from agent_core.errors import InvalidInput, NotFound
 from agent_core.runtime.agents.roster import Roster
 from agent_core.runtime.session_cache import CachedSession

@@ -7,10 +7,9 @@ import msgspec
 from msgspec import UNSET
 from sqlalchemy import Connection, insert, select, update
 
-from agent_core.domain.access import KeyChanges, KeyObject, StoredKey
-from agent_core.domain.messages import Actor
-from agent_core.domain.objects import Page
 from agent_core.errors import NotFound
+from agent_core.messages import Actor
+from agent_core.objects import KeyChanges, KeyObject, Page, StoredKey
 from agent_core.store.access.tables import ApiKeyRow
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT

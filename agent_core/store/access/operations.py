@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, insert, select
 
-from agent_core.domain.access import Operation, OperationEntry
-from agent_core.domain.messages import Actor
+from agent_core.messages import Actor
+from agent_core.objects import Operation, OperationEntry
 from agent_core.store.access.tables import OperationRow
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from agent_core.domain.messages import MAX_NAME, legible
 from agent_core.loop.waiting import DENIED
+from agent_core.messages import MAX_NAME, legible
 
 Json = dict[str, Any]
 DELETED = "[deleted]"

@@ -4,10 +4,9 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from agent_core.domain.access import Revocation, RevocationKind
-from agent_core.domain.objects import Page
 from agent_core.errors import NotFound
 from agent_core.ids import new_id
+from agent_core.objects import Page, Revocation, RevocationKind
 from agent_core.store.access.tables import RevocationRow
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT

@@ -5,10 +5,9 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, delete, func, insert, select
 
-from agent_core.domain.access import SigningKey
-from agent_core.domain.messages import Actor
-from agent_core.domain.objects import Page
 from agent_core.errors import Conflict, NotFound
+from agent_core.messages import Actor
+from agent_core.objects import Page, SigningKey
 from agent_core.store.access.tables import SigningKeyRow
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT

@@ -11,8 +11,8 @@ import structlog
 from sqlalchemy import Connection, TextClause, text
 
 from agent_core.counters import histogram
-from agent_core.domain.events import Fact, Live
 from agent_core.errors import ParleyError, Unavailable
+from agent_core.events import Fact, Live
 from agent_core.ids import new_id
 from agent_core.store.codes import CODES
 from agent_core.store.database import Database

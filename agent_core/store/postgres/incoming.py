@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain import events as e
-from agent_core.domain.events import Fact, Live, LiveBody
-from agent_core.domain.messages import Reasoning, Text
+from agent_core import events as e
+from agent_core.events import Fact, Live, LiveBody
+from agent_core.messages import Reasoning, Text
 from agent_core.store.codes import TYPES
 from agent_core.store.hub import Hub
 from agent_core.store.postgres.outgoing import SETTLED, TEXTS, Outgoing

@@ -5,8 +5,8 @@ from itertools import count
 
 import msgspec
 
-from agent_core.domain import events as e
-from agent_core.domain.events import Fact, Live, LiveBody
+from agent_core import events as e
+from agent_core.events import Fact, Live, LiveBody
 from agent_core.store.hub import Hub
 from agent_core.store.log import RunRef
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, select
 
-from agent_core.domain import events as e
-from agent_core.domain.objects import ConversationObject, SessionObject
+from agent_core import events as e
+from agent_core.objects import ConversationObject, SessionObject
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, SESSION
 

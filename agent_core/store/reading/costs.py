@@ -6,10 +6,9 @@ from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Label, Select, cast, func, select
 
-from agent_core.domain.costs import CostFilter, CostGroup, CostItem
-from agent_core.domain.messages import Usage
-from agent_core.domain.objects import Page
-from agent_core.domain.quotas import NANO
+from agent_core.messages import CostFilter, CostGroup, CostItem, Usage
+from agent_core.objects import Page
+from agent_core.quotas import NANO
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work.catalog import AGENT
 from agent_core.store.work.spending import SPENDING, SUMS, TOKENS

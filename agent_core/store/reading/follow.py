@@ -5,10 +5,10 @@ from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from agent_core.domain import events as e
-from agent_core.domain.events import Event, Fact, Live
-from agent_core.domain.objects import Receipt
+from agent_core import events as e
 from agent_core.errors import UnknownCursor
+from agent_core.events import Event, Fact, Live
+from agent_core.objects import Receipt
 from agent_core.store import log
 from agent_core.store.log import RUN
 from agent_core.store.statements import Statement

@@ -26,10 +26,10 @@ from sqlalchemy import (
     tuple_,
 )
 
-from agent_core.domain import events as e
-from agent_core.domain.messages import Actor, text_of
-from agent_core.domain.objects import ACTIVE, Page, SessionObject, SessionStatus
+from agent_core import events as e
 from agent_core.errors import NotFound
+from agent_core.messages import Actor, text_of
+from agent_core.objects import ACTIVE, Page, SessionObject, SessionStatus
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION
 from agent_core.store.statements import Statement, literals

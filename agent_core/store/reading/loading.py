@@ -3,10 +3,10 @@
 import msgspec
 from sqlalchemy import Connection, bindparam, func, select
 
-from agent_core.domain import events as e
-from agent_core.domain.agents import Definition, Snapshot
-from agent_core.domain.events import Fact
-from agent_core.domain.messages import Actor
+from agent_core import events as e
+from agent_core.agents import Definition, Snapshot
+from agent_core.events import Fact
+from agent_core.messages import Actor
 from agent_core.store import log
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, RunRef, SessionKey

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, bindparam, select
 
-from agent_core.domain import events as e
-from agent_core.domain.events import Fact
-from agent_core.domain.messages import UNKNOWN_USAGE, Actor, Part, text_of
-from agent_core.domain.objects import MessageObject, Page, PendingCall, RunError, RunObject, RunStatus
+from agent_core import events as e
 from agent_core.errors import NotFound
+from agent_core.events import Fact
 from agent_core.loop.state import RunState, replay
+from agent_core.messages import UNKNOWN_USAGE, Actor, Part, text_of
+from agent_core.objects import MessageObject, Page, PendingCall, RunError, RunObject, RunStatus
 from agent_core.store import log
 from agent_core.store.log import EVENT, PARENT, RUN, SESSION, RunRef, SessionKey
 from agent_core.store.statements import Statement

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection, func, select
 
-from agent_core.domain.events import Fact
+from agent_core.events import Fact
 from agent_core.store import log
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN

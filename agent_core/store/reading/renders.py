@@ -3,9 +3,9 @@
 import msgspec
 from sqlalchemy import Connection, select
 
-from agent_core.domain import events as e
-from agent_core.domain.objects import RenderObject
+from agent_core import events as e
 from agent_core.errors import NotFound
+from agent_core.objects import RenderObject
 from agent_core.store.log import EVENT, RENDER, RUN, SESSION
 from agent_core.store.reading.listing import Wanted, filtered
 from agent_core.store.work.catalog import AGENT

@@ -8,12 +8,12 @@ from typing import Any, Literal
 import msgspec
 from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
 
-from agent_core.domain import events as e
-from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.messages import Actor
-from agent_core.domain.objects import ApprovalObject, ApprovalStatus, AuditKind, Page, Vote
+from agent_core import events as e
 from agent_core.errors import NotFound
+from agent_core.events import Fact, FactBody
 from agent_core.loop.waiting import call_key
+from agent_core.messages import Actor
+from agent_core.objects import ApprovalObject, ApprovalStatus, AuditKind, Page, Vote
 from agent_core.store import log
 from agent_core.store.log import RUN, SESSION, RunRef, SessionKey, table_of
 from agent_core.store.statements import literal

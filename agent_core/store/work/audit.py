@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, bindparam, insert, select
 
-from agent_core.domain.messages import Actor
-from agent_core.domain.objects import AuditEntry, AuditKind
+from agent_core.messages import Actor
+from agent_core.objects import AuditEntry, AuditKind
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT, AuditRow
 

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Table, case, exists, insert, select, update
 
-from agent_core.domain import events as e
-from agent_core.domain.messages import Actor
-from agent_core.domain.quotas import Origin
+from agent_core import events as e
 from agent_core.errors import InvalidInput, NotRepeatable, SessionClosed
 from agent_core.ids import new_id
+from agent_core.messages import Actor
+from agent_core.quotas import Origin
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, table_of
 from agent_core.store.tables import ApprovalRow

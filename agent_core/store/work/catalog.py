@@ -8,13 +8,12 @@ import msgspec
 from sqlalchemy import Connection, bindparam, exists, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from agent_core.domain.agents import Compaction, Controls, Definition, Limits, Persona, Snapshot, ToolSpec, spread
-from agent_core.domain.channels import ChannelConflict, Channels
-from agent_core.domain.objects import AgentObject, Page
-from agent_core.domain.quotas import AddressQuota, Quota, VisitorQuota
-from agent_core.domain.unknown_fields import known_fields
+from agent_core.agents import Compaction, Controls, Definition, Limits, Persona, Snapshot, ToolSpec, spread
+from agent_core.channels import ChannelConflict, Channels, known_fields
 from agent_core.errors import ConfigError, InvalidInput, ManagedByFile, NotFound, SessionOpen
 from agent_core.ids import new_id
+from agent_core.objects import AgentObject, Page
+from agent_core.quotas import AddressQuota, Quota, VisitorQuota
 from agent_core.store.log import SESSION, table_of
 from agent_core.store.statements import Statement
 from agent_core.store.tables import DEFAULT_PROJECT, AgentRow, AgentVersionRow, ProjectRow, SnapshotRow

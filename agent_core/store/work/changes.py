@@ -8,14 +8,14 @@ from typing import Literal
 import msgspec
 from sqlalchemy import Connection, Select, insert, select, update
 
+from agent_core import events as e
+from agent_core.channels import Context
 from agent_core.context.quoted import context_facts, reply_fact
-from agent_core.domain import events as e
-from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.inbound import Context
-from agent_core.domain.messages import Actor, Part, text_of
-from agent_core.domain.objects import ENDED
 from agent_core.errors import IdempotencyMismatch, NotFound, SessionClosed
+from agent_core.events import Fact, FactBody
 from agent_core.loop.state import replay
+from agent_core.messages import Actor, Part, text_of
+from agent_core.objects import ENDED
 from agent_core.store import log
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, RunRef, table_of

@@ -7,15 +7,14 @@ import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection, update
 
-from agent_core.domain import events as e
-from agent_core.domain.approvals import Decider, Decision, may_respond
-from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.hooks import ApprovalConfig
-from agent_core.domain.inbound import read_options
-from agent_core.domain.messages import Actor
-from agent_core.domain.objects import ApprovalObject, Vote
+from agent_core import events as e
+from agent_core.agents import ApprovalConfig
+from agent_core.channels import read_options
 from agent_core.errors import AlreadyDecided, InvalidInput
+from agent_core.events import Fact, FactBody
 from agent_core.loop.state import RunState, replay
+from agent_core.messages import Actor
+from agent_core.objects import ApprovalObject, Decider, Decision, Vote, may_respond
 from agent_core.store import log
 from agent_core.store.log import RUN, RunRef, SessionKey
 from agent_core.store.work import approvals, audit, due, runs

@@ -3,7 +3,7 @@
 import msgspec
 from sqlalchemy import Connection, and_, bindparam, or_, select, update
 
-from agent_core.domain import events as e
+from agent_core import events as e
 from agent_core.loop.state import BLAMELESS
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, RunRef

@@ -2,9 +2,9 @@
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
-from agent_core.domain.messages import Actor
-from agent_core.domain.objects import Feedback, Rating
-from agent_core.domain.quotas import Origin
+from agent_core.messages import Actor
+from agent_core.objects import Feedback, Rating
+from agent_core.quotas import Origin
 from agent_core.store.log import RUN, SESSION, table_of
 from agent_core.store.statements import Statement
 from agent_core.store.work import quotas, runs

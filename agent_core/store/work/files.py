@@ -10,11 +10,10 @@ import msgspec
 from sqlalchemy import Connection, Table, delete, func, insert, literal, select, update
 from sqlalchemy.sql import ColumnElement
 
-from agent_core.domain.files import KEPT_FOR, FileObject
-from agent_core.domain.messages import Actor, File, Part
-from agent_core.domain.quotas import Origin, Spending
 from agent_core.errors import InvalidInput, NotFound
 from agent_core.ids import new_id
+from agent_core.messages import KEPT_FOR, Actor, File, FileObject, Part
+from agent_core.quotas import Origin, Spending
 from agent_core.store.log import SESSION, table_of
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import quotas

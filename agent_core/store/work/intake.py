@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
+from agent_core import events as e
+from agent_core.agents import Snapshot
+from agent_core.channels import INTERRUPTED, Inbound
 from agent_core.context.quoted import context_facts, joined_note
-from agent_core.domain import events as e
-from agent_core.domain.agents import Snapshot
-from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.inbound import INTERRUPTED, Inbound
-from agent_core.domain.messages import File, Part, text_of
-from agent_core.domain.objects import Receipt
-from agent_core.domain.quotas import Spending, key_of
 from agent_core.errors import IdempotencyMismatch, NotFound, RateLimited, SessionBusy, SessionClosed
+from agent_core.events import Fact, FactBody
+from agent_core.messages import File, Part, text_of
+from agent_core.objects import Receipt
+from agent_core.quotas import Spending, key_of
 from agent_core.store import log
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of

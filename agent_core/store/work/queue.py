@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-from agent_core.domain.objects import ACTIVE
+from agent_core.objects import ACTIVE
 from agent_core.store.log import RUN, RunRef, table_of
 from agent_core.store.statements import Statement, literal, literals
 from agent_core.store.tables import AgentRow, ServedRow

@@ -26,10 +26,10 @@ from sqlalchemy import (
     update,
 )
 
-from agent_core.domain import events as e
-from agent_core.domain.events import FactBody
-from agent_core.domain.messages import Actor
-from agent_core.domain.quotas import (
+from agent_core import events as e
+from agent_core.events import FactBody
+from agent_core.messages import Actor
+from agent_core.quotas import (
     DAY,
     MINUTE,
     NOTHING_SPENT,

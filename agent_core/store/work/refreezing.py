@@ -5,10 +5,10 @@ from typing import Literal
 import msgspec
 from sqlalchemy import Connection, bindparam, update
 
-from agent_core.domain import events as e
-from agent_core.domain.agents import Snapshot
-from agent_core.domain.events import Fact
+from agent_core import events as e
+from agent_core.agents import Snapshot
 from agent_core.errors import SessionClosed
+from agent_core.events import Fact
 from agent_core.store import log
 from agent_core.store.log import SESSION
 from agent_core.store.statements import Statement

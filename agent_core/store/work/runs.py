@@ -7,13 +7,13 @@ import msgspec
 from msgspec.structs import replace
 from sqlalchemy import CompoundSelect, Connection, bindparam, insert, select, union_all, update
 
-from agent_core.domain import events as e
-from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.objects import ACTIVE, ENDED
+from agent_core import events as e
 from agent_core.errors import NewerRun, NotFound
+from agent_core.events import Fact, FactBody
 from agent_core.ids import new_id
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.loop.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, RESTARTED, RunState, replay
+from agent_core.objects import ACTIVE, ENDED
 from agent_core.store import log
 from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, RunRef, SessionKey

@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, bindparam, insert, literal, select, update
 
-from agent_core.domain import events as e
-from agent_core.domain.agents import Snapshot
-from agent_core.domain.events import Fact
-from agent_core.domain.messages import Actor
-from agent_core.domain.objects import ACTIVE
-from agent_core.domain.quotas import ANYWHERE, Origin, Spending
+from agent_core import events as e
+from agent_core.agents import Snapshot
 from agent_core.errors import InvalidInput, NotFound, SessionBusy
+from agent_core.events import Fact
 from agent_core.ids import new_id
+from agent_core.messages import Actor
+from agent_core.objects import ACTIVE
+from agent_core.quotas import ANYWHERE, Origin, Spending
 from agent_core.store import log
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RENDER, RUN, SESSION, SessionKey

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import BigInteger, Connection, String, Table, bindparam, delete, text, update
 
-from agent_core.domain import events as e
-from agent_core.domain.channels import channel_of
-from agent_core.domain.events import FactBody
-from agent_core.domain.messages import Actor, Usage
-from agent_core.domain.quotas import DAY, charge_of
+from agent_core import events as e
+from agent_core.channels import channel_of
+from agent_core.events import FactBody
+from agent_core.messages import Actor, Usage
+from agent_core.quotas import DAY, charge_of
 from agent_core.store.log import RUN, RunRef, table_of
 from agent_core.store.statements import Statement
 from agent_core.store.tables import DEFAULT_PROJECT

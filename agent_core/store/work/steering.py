@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection, select, update
 
-from agent_core.domain.inbound import NO_OPTIONS, RunOptions, SteeredContext, read_options
+from agent_core.channels import NO_OPTIONS, RunOptions, SteeredContext, read_options
 from agent_core.store.log import RUN, RunRef
 
 

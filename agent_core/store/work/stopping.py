@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import Connection
 
-from agent_core.domain import events as e
-from agent_core.domain.events import Fact
-from agent_core.domain.messages import Actor
+from agent_core import events as e
+from agent_core.events import Fact
+from agent_core.messages import Actor
 from agent_core.store.log import RunRef
 from agent_core.store.work import runs, sessions
 from agent_core.store.work.runs import Finish

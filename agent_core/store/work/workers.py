@@ -25,7 +25,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from agent_core.domain.objects import ACTIVE
+from agent_core.objects import ACTIVE
 from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
 from agent_core.store.statements import literal, literals

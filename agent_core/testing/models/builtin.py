@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from agent_core.domain.failures import KINDS
+from agent_core.messages import KINDS
 from agent_core.testing.models.asked import ModelCall
 from agent_core.testing.models.items import Answer
 from agent_core.testing.models.prefix import Json, dicts

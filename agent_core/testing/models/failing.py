@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_core.domain.failures import FailureKind
+from agent_core.messages import FailureKind
 from agent_core.providers.base import CallFailed
 from agent_core.testing.models.asked import Wire
 from agent_core.testing.models.score import encode

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from agent_core.domain.messages import UNKNOWN_USAGE
+from agent_core.messages import UNKNOWN_USAGE
 from agent_core.providers.base import CallFailed, FinishReason, Refusal
 from agent_core.testing.models.asked import Head
 from agent_core.testing.models.failing import error_of

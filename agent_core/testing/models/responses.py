@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
-from agent_core.domain.messages import UNKNOWN_USAGE
+from agent_core.messages import UNKNOWN_USAGE
 from agent_core.providers.base import CallFailed, FinishReason, Refusal
 from agent_core.testing.models.failing import error_of, stream_code
 from agent_core.testing.models.items import NativeWire, Redacted

@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 
 import yaml
 
-from agent_core.domain.failures import KINDS
+from agent_core.messages import KINDS
 from agent_core.providers.base import FinishReason
 from agent_core.testing import script
 from agent_core.testing.models import items

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from agent_core.domain.messages import Usage
+from agent_core.messages import Usage
 from agent_core.providers.base import CallFailed, Finished, FinishReason, ModelTextDelta, Refusal, UsageReport
 from agent_core.testing.models.asked import Head
 from agent_core.testing.models.caching import Bill

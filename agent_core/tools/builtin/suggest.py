@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agent_core.agents import ToolSpec
 from agent_core.charts.made import NewRender
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.messages import Text, visible
+from agent_core.messages import Text, visible
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
 
 KIND = "suggestions"

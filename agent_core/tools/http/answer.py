@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from agent_core.domain.masking import scrubbed
 from agent_core.net.bounds import Fetched
+from agent_core.secrets import scrubbed
 from agent_core.tools.http.page import page_text
 
 SHOWN = 300

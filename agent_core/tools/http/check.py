@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from agent_core.domain.tools import SECRET, ToolDefinition
+from agent_core.agents import SECRET, ToolDefinition
 from agent_core.errors import InvalidInput
 from agent_core.net.errors import FetchRefused
 from agent_core.net.headers import header_fault

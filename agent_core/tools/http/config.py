@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent_core.domain.unknown_fields import misfit_in
+from agent_core.channels import misfit_in
 from agent_core.errors import InvalidInput
 from agent_core.net.client_credentials import ClientAuth
 

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from msgspec import structs
 
+from agent_core.agents import ToolDefinition, secrets_in
 from agent_core.clock import Clock
-from agent_core.domain.tools import ToolDefinition, secrets_in
 from agent_core.errors import NotFound
 from agent_core.net.client_credentials import ClientTokens
 from agent_core.net.errors import FetchRefused

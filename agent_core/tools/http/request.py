@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-from agent_core.domain.tools import ToolDefinition, filled
+from agent_core.agents import ToolDefinition, filled
 from agent_core.net.headers import header_fault
 from agent_core.tools.http.config import RequestConfig
 from agent_core.tools.http.places import ArgumentPlace, authors_query, declared_in, is_open, place_of

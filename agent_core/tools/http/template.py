@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from agent_core.domain.tools import SECRET
+from agent_core.agents import SECRET
 
 _PLACE = re.compile(rf"{SECRET.pattern}|\{{([^{{}}]*)\}}")
 

@@ -15,12 +15,11 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import msgspec
 
 from agent_core.clock import Clock
-from agent_core.domain.mcp import McpOAuth, McpServer
-from agent_core.domain.mcp_login import LoginClient, LoginFailed, McpLogin, PendingLogin
-from agent_core.domain.messages import visible
+from agent_core.messages import visible
 from agent_core.net.errors import FetchFailed
 from agent_core.net.fetch import Bounds, Fetch
 from agent_core.net.token_endpoint import Granted, OAuthClient, TokenFailed, form_request, granted
+from agent_core.servers import LoginClient, LoginFailed, McpLogin, McpOAuth, McpServer, PendingLogin
 from agent_core.tools.mcp.metadata import (
     SHOWN,
     MetadataRefused,

@@ -8,7 +8,7 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from agent_core.clock import Clock
-from agent_core.domain.mcp import McpServer
+from agent_core.servers import McpServer
 from agent_core.tools.mcp.http_client import MAX_BODY, ServerAuth, Tokens, http_client
 from agent_core.tools.mcp.port import McpUnavailable
 from agent_core.tools.mcp.stdio import LastWords, child_process

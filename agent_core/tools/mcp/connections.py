@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent_core.clock import Clock, SystemClock, within
-from agent_core.domain.mcp import McpListing, McpServer
 from agent_core.net.fetch import Fetch
+from agent_core.servers import McpListing, McpServer
 from agent_core.tools.base import CallContext, Outcome, ToolError
 from agent_core.tools.mcp.logins import NoLogins, ServerLogins
 from agent_core.tools.mcp.port import McpUnavailable

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.tools import SECRET
+from agent_core.agents import SECRET
+from agent_core.servers import McpServer
 
 _NAMED = re.compile(
     r"auth(?!or(?!i))|key|token|secret|passw|pwd|credential|cookie|signature|(?:\b|_)pat\b", re.IGNORECASE

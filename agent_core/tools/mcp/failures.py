@@ -8,10 +8,9 @@ import mcp_types as wire
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.mcp_login import remedy_of, uses_login
-from agent_core.domain.messages import visible
+from agent_core.messages import visible
 from agent_core.net.errors import FetchRefused
+from agent_core.servers import McpServer, remedy_of, uses_login
 from agent_core.tools.mcp.marks import CallMark
 from agent_core.tools.mcp.masking import masked
 from agent_core.tools.mcp.port import McpUnavailable

@@ -17,10 +17,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_core.clock import Clock, within
-from agent_core.domain.masking import scrubbed
-from agent_core.domain.mcp import McpListing, McpServer
-from agent_core.domain.mcp_tools import strings_of
+from agent_core.listings import strings_of
 from agent_core.loop.announce import UNKNOWN
+from agent_core.secrets import scrubbed
+from agent_core.servers import McpListing, McpServer
 from agent_core.tools.base import CallContext, Outcome, ToolError
 from agent_core.tools.mcp.entries import readable_lists
 from agent_core.tools.mcp.failures import NOT_RUN, failure, is_lost, is_own, is_unreadable, leaf, may_have_run

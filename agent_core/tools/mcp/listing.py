@@ -9,8 +9,8 @@ import msgspec
 import structlog
 from mcp.client.session import ClientSession
 
-from agent_core.domain.mcp import LeftOut, McpAnnotations, McpListing, McpServer, McpTool
-from agent_core.domain.messages import visible
+from agent_core.messages import visible
+from agent_core.servers import LeftOut, McpAnnotations, McpListing, McpServer, McpTool
 from agent_core.tools.mcp.entries import UNREADABLE
 from agent_core.tools.mcp.masking import masked
 from agent_core.tools.mcp.port import McpUnavailable

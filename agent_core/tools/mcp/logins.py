@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from agent_core.domain.mcp_login import McpLogin
+from agent_core.servers import McpLogin
 
 
 class ServerLogins(Protocol):

@@ -6,10 +6,10 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from agent_core.domain.masking import scrubbed
-from agent_core.domain.mcp import FilledServer, McpServer
-from agent_core.domain.mcp_tools import strings_of
-from agent_core.domain.messages import Part, Text
+from agent_core.listings import strings_of
+from agent_core.messages import Part, Text
+from agent_core.secrets import scrubbed
+from agent_core.servers import FilledServer, McpServer
 from agent_core.tools.base import Done, Elicitation, Outcome, Pending, ToolError
 
 Change = Callable[[str], str]

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.messages import visible
 from agent_core.errors import ParleyError
+from agent_core.messages import visible
 from agent_core.net.errors import FetchFailed
 from agent_core.net.fetch import BOUNDS, Bounds, Fetch
 from agent_core.net.targets import PORTS, check_text
+from agent_core.servers import McpServer
 
 FOUND = 200
 _UNAUTHORIZED = 401

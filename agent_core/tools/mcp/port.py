@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from agent_core.domain.mcp import McpListing, McpServer
 from agent_core.errors import ParleyError
+from agent_core.servers import McpListing, McpServer
 from agent_core.tools.base import CallContext, Outcome
 from agent_core.tools.mcp.logins import ServerLogins
 

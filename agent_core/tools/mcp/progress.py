@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.messages import visible
+from agent_core.messages import visible
+from agent_core.servers import McpServer
 from agent_core.tools.base import CallContext
 from agent_core.tools.mcp.masking import masked
 

@@ -8,9 +8,9 @@ import mcp_types as wire
 import msgspec
 
 from agent_core.clock import Clock, within
-from agent_core.domain.forms import is_choice_of_several
-from agent_core.domain.mcp_tools import strings_of
-from agent_core.domain.messages import visible
+from agent_core.listings import strings_of
+from agent_core.messages import visible
+from agent_core.schemas import is_choice_of_several
 from agent_core.tools.base import Elicitation, ElicitationAnswer
 
 MAX_STATE = 100_000

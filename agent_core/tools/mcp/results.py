@@ -10,8 +10,8 @@ from typing import Any, cast
 import mcp_types as wire
 import msgspec
 
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.messages import File, Part, Text
+from agent_core.messages import File, Part, Text
+from agent_core.servers import McpServer
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
 
 MAX_BYTES = 5_000_000

@@ -7,13 +7,11 @@ from typing import Any, Protocol
 
 from msgspec import structs
 
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.masking import scrubbed
-from agent_core.domain.mcp import FilledServer, McpServer
-from agent_core.domain.schemas import problems
-from agent_core.domain.tool_schemas import fitted
-from agent_core.domain.tools import filled, secrets_in
+from agent_core.agents import ToolSpec, filled, secrets_in
 from agent_core.errors import ParleyError
+from agent_core.schemas import fitted, problems
+from agent_core.secrets import scrubbed
+from agent_core.servers import FilledServer, McpServer
 from agent_core.tools.base import CallContext, Outcome, ToolError
 from agent_core.tools.context_headers import context_headers
 from agent_core.tools.mcp.credentials import written_in

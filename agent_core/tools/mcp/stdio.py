@@ -20,9 +20,9 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.messages import visible
+from agent_core.messages import visible
 from agent_core.net.halves import legible
+from agent_core.servers import McpServer
 from agent_core.tools.mcp.masking import masked
 
 MAX_MESSAGE = 4_000_000

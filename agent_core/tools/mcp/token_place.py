@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_core.domain.mcp import McpOAuth, McpServer
-from agent_core.domain.messages import visible
+from agent_core.messages import visible
 from agent_core.net.fetch import Fetch
+from agent_core.servers import McpOAuth, McpServer
 from agent_core.tools.mcp.metadata import (
     SHOWN,
     MetadataRefused,

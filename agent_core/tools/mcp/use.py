@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
-from agent_core.domain.mcp import McpServer
+from agent_core.servers import McpServer
 from agent_core.tools.base import CallContext, Outcome
 from agent_core.tools.mcp.listing import relist
 from agent_core.tools.mcp.marks import CallMark

@@ -11,7 +11,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
 from agent_core import InvalidInput, TooLarge
-from agent_core.domain.messages import visible
+from agent_core.messages import visible
 
 FORM: dict[str, Any] = {
     "requestBody": {

@@ -1,8 +1,8 @@
 """MCP servers and logins at them as they travel."""
 
-from agent_core.domain.mcp_login import LoginObject
-from agent_core.domain.mcp_objects import McpServerObject
+from agent_core.listings import McpServerObject
 from agent_core.runtime.mcp.logins import LoginBegun
+from agent_core.servers import LoginObject
 from app.api.bodies.derived import wire_of
 from app.api.bodies.wire import copied
 

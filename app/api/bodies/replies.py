@@ -7,7 +7,7 @@ from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model
 from pydantic_core import PydanticKnownError
 
 from agent_core import Changes, ToolOutput
-from agent_core.domain.control_checks import MAX_STEPS
+from agent_core.controls import MAX_STEPS
 from agent_core.runtime.approvals import MAX_REASON
 from agent_core.runtime.outputs import MAX_OUTPUTS
 from app.api.bodies.derived import RequestBody

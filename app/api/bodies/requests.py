@@ -21,11 +21,21 @@ from agent_core import (
     Persona,
     Text,
 )
-from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, MAX_TOOL_LIMIT, gathered
-from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
-from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
-from agent_core.domain.quotas import MAX_QUOTA, AddressQuota, Quota, VisitorQuota
-from agent_core.hooks.check import MAX_HOOKS
+from agent_core.agents import MAX_CONTRACT, MAX_IDLE, MAX_TOOL_LIMIT, gathered
+from agent_core.controls import (
+    MAX_CONDITIONS,
+    MAX_STEPS,
+    MAX_TOKENS,
+    USD,
+    Budget,
+    Defaults,
+    HasToolCall,
+    NamedTool,
+    Override,
+    StepRule,
+)
+from agent_core.hooks.rules import MAX_HOOKS
+from agent_core.quotas import MAX_QUOTA, AddressQuota, Quota, VisitorQuota
 from app.api.bodies.agent_fields import AgentFields
 from app.api.bodies.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from agent_core import Page
-from agent_core.domain.events import FACTS, LIVE
+from agent_core.events import FACTS, LIVE
 from agent_core.runtime.services.forgetting import Forgotten
 from app.api.bodies.mcp_wire import McpLoginBegun, McpServerAnswer
 from app.api.bodies.stored import StoredFile

@@ -23,13 +23,11 @@ from agent_core import (
     SessionObject,
 )
 from agent_core import Feedback as FeedbackObject
-from agent_core.domain.access import KeyObject, OperationEntry, Revocation, SigningKey
-from agent_core.domain.controls import without_context
-from agent_core.domain.costs import CostGroup, CostItem
-from agent_core.domain.objects import ConversationObject
-from agent_core.domain.objects import Vote as VoteObject
-from agent_core.domain.secrets import SecretObject
-from agent_core.domain.tools import ToolObject, ToolVersion
+from agent_core.agents import ToolObject, ToolVersion
+from agent_core.controls import without_context
+from agent_core.messages import CostGroup, CostItem
+from agent_core.objects import ConversationObject, KeyObject, OperationEntry, Revocation, SecretObject, SigningKey
+from agent_core.objects import Vote as VoteObject
 from agent_core.runtime.tools.dry_runs import DryRun
 from app.api.bodies.agent_fields import AgentFields
 from app.api.bodies.derived import is_time, wire_of

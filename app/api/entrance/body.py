@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agent_core.domain.schemas import MAX_DEPTH
+from agent_core.schemas import MAX_DEPTH
 from app.api.entrance.plain import fault_of, place_of_depth
 from app.api.problems import MAX_ERRORS, invalid, problem
 

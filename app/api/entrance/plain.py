@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain.schemas import MAX_DEPTH
+from agent_core.schemas import MAX_DEPTH
 
 Fault = tuple[str, str]
 """A path, and what is wrong there."""

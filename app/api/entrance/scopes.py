@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fastapi import Request
 
 from agent_core import Forbidden
-from agent_core.domain.access import Scope
+from agent_core.objects import Scope
 from app.api.deps import known_query
 from channels.web.identity import Principal
 

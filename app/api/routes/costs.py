@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from agent_core import InvalidInput
-from agent_core.domain.costs import CostFilter, CostGroup
+from agent_core.messages import CostFilter, CostGroup
 from agent_core.store.reading.costs import EPOCH
 from app.api.bodies.wire import Cost, answer
 from app.api.deps import Cursor, Limit, Name, Operator, Wired

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model
 from starlette.responses import Response
 
 from agent_core import Forbidden, InvalidInput, Page
-from agent_core.domain.access import KeyChanges, RevocationKind, Scope
+from agent_core.objects import KeyChanges, RevocationKind, Scope
 from app.api.bodies.derived import RequestBody
 from app.api.bodies.requests import Id
 from app.api.bodies.wire import Key, KeyWithSecret, Revoked, answer, key_wire, page, revoked_wire, rfc3339, secret_wire

@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 from starlette.responses import Response
 
 from agent_core import Page
-from agent_core.domain.mcp import McpOAuth, McpServer
+from agent_core.servers import McpOAuth, McpServer
 from app.api.bodies.derived import RequestBody, body_of
 from app.api.bodies.mcp_wire import McpLoginBegun, McpServerAnswer, mcp_login_wire, mcp_server_wire
 from app.api.bodies.wire import answer, page

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from agent_core import Actor, Controls, Core, File, Forbidden, Inbound, Origin, Page, RunObject, RunStatus
-from agent_core.domain.objects import ENDED
+from agent_core.objects import ENDED
 from app.api.bodies.replies import OutputsBody
 from app.api.bodies.requests import FeedbackBody, actor_of
 from app.api.bodies.run_bodies import RunBody

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from starlette.responses import Response
 
 from agent_core import InvalidInput, NotFound, Page
-from agent_core.domain.access import SigningKey
+from agent_core.objects import SigningKey
 from app.api.bodies.derived import OBJECT, TEXT, RequestBody, by_kind
 from app.api.bodies.requests import Id
 from app.api.bodies.wire import SigningKeyAnswer, answer, page, signing_key_wire

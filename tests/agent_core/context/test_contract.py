@@ -4,8 +4,8 @@ from agent_core import Definition, Persona
 from agent_core.context.contract import RULES, contract_of, persona_text
 from agent_core.context.frames import Frames, new_marker
 from agent_core.context.snapshot import snapshot_of
-from agent_core.domain.context import ContextKind
-from agent_core.domain.messages import Actor
+from agent_core.events import ContextKind
+from agent_core.messages import Actor
 from tests.cases import for_each
 
 WHOLE = Persona(defaults="Use euros.", avoid="Puns.", style="Short.\nPlain.", identity="You are Otto.")

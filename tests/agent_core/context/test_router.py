@@ -3,11 +3,11 @@
 import msgspec
 
 from agent_core import Definition, ToolSpec
+from agent_core.agents import ROUTER_TOOLS
 from agent_core.context import router
 from agent_core.context.snapshot import freeze, snapshot_of, variant
-from agent_core.domain.agents import ROUTER_TOOLS
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.mcp_tools import spec_of
+from agent_core.listings import spec_of
+from agent_core.servers import McpServer
 from tests.agent_core.history import spec
 from tests.agent_core.mcp_servers import mcp_tool
 from tests.cases import for_each

@@ -7,7 +7,7 @@ from agent_core import File, Message, Reasoning, Text, ToolCall, ToolResult, tex
 from agent_core.context.estimates import IMAGE_TOKENS, PAGE_TOKENS, tokens_of
 from agent_core.context.summaries import INSTRUCTION, bounded, instruction, shortened
 from agent_core.context.window import WindowEntry
-from agent_core.domain.messages import Native
+from agent_core.messages import Native
 from agent_core.providers.base import neutral
 from tests.cases import for_each
 

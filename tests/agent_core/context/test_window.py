@@ -3,11 +3,11 @@
 import msgspec
 
 from agent_core import Fact, Message, Reasoning, Text, ToolResult, text_of
+from agent_core import events as e
 from agent_core.context.frames import STOPPED_NOTE
 from agent_core.context.window import Window
-from agent_core.domain import events as e
-from agent_core.domain.events import FactBody
-from agent_core.domain.messages import UNKNOWN_USAGE
+from agent_core.events import FactBody
+from agent_core.messages import UNKNOWN_USAGE
 from agent_core.providers.base import Files
 from tests.agent_core.history import called, closed, ended, history, opened, received, said, started, wish
 from tests.cases import for_each

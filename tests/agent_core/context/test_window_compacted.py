@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agent_core import Fact, FactBody, Message, Reasoning, Text, ToolCall, ToolResult, text_of
+from agent_core import events as e
 from agent_core.context.frames import Frames
 from agent_core.context.history import PromptHistory
 from agent_core.context.summaries import in_window
 from agent_core.context.window import Window
-from agent_core.domain import events as e
-from agent_core.domain.context import CompactionKind
+from agent_core.events import CompactionKind
 from agent_core.providers.base import neutral
 from tests.agent_core.history import called, closed, ended, history, opened, received, said, started, wish
 from tests.cases import for_each

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from agent_core.agents import Agent, Definition, ToolSpec, controls
 from agent_core.context.snapshot import freeze
-from agent_core.domain.agents import Agent, Definition, ToolSpec
-from agent_core.domain.controls import (
+from agent_core.controls import (
     ABLE,
     NOTHING,
     UNABLE,
@@ -33,8 +33,7 @@ from agent_core.domain.controls import (
     resolve,
     sent,
 )
-from agent_core.domain.messages import Usage
-from agent_core.domain.step_controls import controls
+from agent_core.messages import Usage
 from tests.cases import for_each
 
 KINDS: Mapping[str, ToolKind] = {"answer": "none", "look": "function", "pick": "client"}

@@ -1,6 +1,6 @@
 """Folding: a text is read without what hides in it, in time that grows with its length."""
 
-from agent_core.domain.folding import MAX_MARKS, readings, wanted_forms
+from agent_core.hooks.rules import MAX_MARKS, readings, wanted_forms
 
 
 def test_a_letter_has_a_bounded_number_of_marks():

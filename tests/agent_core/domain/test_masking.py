@@ -4,7 +4,7 @@ import json
 from html import escape
 from urllib.parse import quote
 
-from agent_core.domain.masking import scrubbed
+from agent_core.secrets import scrubbed
 from tests.cases import for_each
 
 KEY = "AKIA/wJalr+XU <é😀>&'\"K7\\nMD%2f"

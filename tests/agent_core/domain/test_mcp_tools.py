@@ -5,9 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core.domain.mcp import McpAnnotations, McpServer
-from agent_core.domain.mcp_tools import cleaned, names_of, pin, spec_of, taken
-from agent_core.domain.resources import resource_of
+from agent_core.listings import cleaned, names_of, pin, resource_of, spec_of, taken
+from agent_core.servers import McpAnnotations, McpServer
 from tests.agent_core.mcp_servers import listing, mcp_tool
 
 LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}")

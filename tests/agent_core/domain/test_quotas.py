@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import Actor, InvalidInput
-from agent_core.domain.quotas import (
+from agent_core.quotas import (
     DAY,
     MINUTE,
     AddressQuota,

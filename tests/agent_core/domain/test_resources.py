@@ -1,6 +1,6 @@
 """What a tool is about: the mark of its server, the noun in its name, its server, its name."""
 
-from agent_core.domain.resources import canonical, resource_of
+from agent_core.listings import canonical, resource_of
 from tests.agent_core.history import spec
 from tests.cases import for_each
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from agent_core.domain import schemas
-from agent_core.domain.schemas import MAX_DEPTH, MAX_SCHEMA, is_deep, problems, schema_problem, uncheckable
+from agent_core import schemas
+from agent_core.schemas import MAX_DEPTH, MAX_SCHEMA, is_deep, problems, schema_problem, uncheckable
 from tests.cases import for_each
 
 TEXT = {"type": "string"}

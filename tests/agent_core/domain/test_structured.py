@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from agent_core.domain.schemas import MAX_SCHEMA
-from agent_core.domain.structured import is_closed, output_problem, read_answer
+from agent_core.schemas import MAX_SCHEMA, is_closed, output_problem, read_answer
 from tests.cases import for_each
 
 CLOSED: dict[str, Any] = {

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from agent_core.domain.schemas import problems, schema_problem
-from agent_core.domain.tool_schemas import checkable, fitted, unsendable
+from agent_core.schemas import checkable, fitted, problems, schema_problem, unsendable
 from tests.cases import for_each
 
 ZOD_EMAIL = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$"

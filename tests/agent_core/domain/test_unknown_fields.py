@@ -5,9 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_core.domain.agents import Definition
-from agent_core.domain.hooks import ApprovalConfig
-from agent_core.domain.unknown_fields import misfit, unknown_field
+from agent_core.agents import ApprovalConfig, Definition
+from agent_core.channels import misfit, unknown_field
 from tests.cases import for_each
 
 AGENT = {"name": "a", "instructions": "b"}

@@ -6,10 +6,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent_core import Definition, Hook, InvalidInput
-from agent_core.domain.hooks import chain
-from agent_core.hooks.base import Occasion
-from agent_core.hooks.check import check_addresses, fails_open, warn_open
-from agent_core.hooks.resolvers import QUIET, HookResolvers
+from agent_core.agents import chain
+from agent_core.hooks.chain import Occasion
+from agent_core.hooks.rules import QUIET, HookResolvers, check_addresses, fails_open, warn_open
 from agent_core.net.fetch import FetchFailed
 from agent_core.net.targets import TargetGuard
 from agent_core.testing import FakeClock

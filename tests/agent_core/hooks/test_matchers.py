@@ -6,7 +6,7 @@ import pytest
 import structlog
 
 from agent_core import DeclaredTool, Definition, Hook, InvalidInput
-from agent_core.hooks.check import check_matchers
+from agent_core.hooks.rules import check_matchers
 from tests.cases import for_each
 
 WHERE = DeclaredTool(name="where", kind="client", description="Where.", parameters={"type": "object"})

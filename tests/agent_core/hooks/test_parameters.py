@@ -4,10 +4,9 @@ from typing import Any
 
 from msgspec import structs
 
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.events import ApprovalRequested
-from agent_core.domain.hooks import ApprovalConfig
-from agent_core.hooks.asking import MAX_PARAMETERS, held
+from agent_core.agents import ApprovalConfig, ToolSpec
+from agent_core.events import ApprovalRequested
+from agent_core.hooks.chain import MAX_PARAMETERS, held
 from agent_core.loop.waiting import CallState
 
 SCHEMA: dict[str, Any] = {

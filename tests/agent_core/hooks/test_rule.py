@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from agent_core import Actor, InvalidInput
-from agent_core.domain import patterns
-from agent_core.domain.hooks import Condition, HookEvent, Operator, RuleConfig
-from agent_core.hooks.base import Allow, Deny, Occasion
-from agent_core.hooks.rule import MAX_VALUES, check_rule, rule
+from agent_core import Actor, InvalidInput, schemas
+from agent_core.agents import Condition, HookEvent, Operator, RuleConfig
+from agent_core.hooks.chain import Allow, Deny, Occasion
+from agent_core.hooks.rules import MAX_VALUES, check_rule, rule
 from tests.cases import for_each
 from tests.polling import PATIENCE
 
@@ -268,7 +267,7 @@ async def test_the_event_loop_continues_while_a_pattern_is_searched_for(monkeypa
         loop.call_soon_threadsafe(reached.set)
         return reached.wait(PATIENCE)
 
-    monkeypatch.setattr(patterns, "matches", found)
+    monkeypatch.setattr(schemas, "matches", found)
     assert await holds("MATCHES", "a", "a") is True
 
 

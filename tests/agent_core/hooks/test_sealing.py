@@ -10,9 +10,8 @@ from structlog.testing import capture_logs
 
 from agent_core import Core, Definition, Hook, HookRuled, InvalidInput, ToolCompleted, ToolStarted
 from agent_core.clock import SystemClock
-from agent_core.hooks.http import sign
-from agent_core.hooks.resolvers import HookResolvers
-from agent_core.hooks.sealing import MASK
+from agent_core.hooks.http import MASK, sign
+from agent_core.hooks.rules import HookResolvers
 from agent_core.net.fetch import Fetch
 from agent_core.store.work.catalog import VERSION
 from agent_core.testing import by_step, call, say

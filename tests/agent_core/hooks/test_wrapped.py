@@ -4,10 +4,9 @@ import msgspec
 import pytest
 
 from agent_core import Definition, Hook, InvalidInput
-from agent_core.domain.hooks import Condition, RuleConfig
-from agent_core.domain.tools import ToolDefinition
-from agent_core.hooks.base import Deny, Occasion
-from agent_core.hooks.rule import rule
+from agent_core.agents import Condition, RuleConfig, ToolDefinition
+from agent_core.hooks.chain import Deny, Occasion
+from agent_core.hooks.rules import rule
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from tests.agent_core.asking import Till, asks, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage

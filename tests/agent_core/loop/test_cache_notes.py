@@ -4,10 +4,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from agent_core import events as e
 from agent_core.context.history import PromptHistory
-from agent_core.domain import events as e
-from agent_core.domain.caching import Caching
-from agent_core.domain.controls import Abilities, Controls, NamedTool, recorded
+from agent_core.controls import Abilities, Caching, Controls, NamedTool, recorded
 from agent_core.loop.announce import announce
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, react

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import Text, Usage
-from agent_core.domain import events as e
-from agent_core.domain.events import FactBody
+from agent_core import events as e
+from agent_core.events import FactBody
 from agent_core.loop.inbox import InboxState
 from agent_core.loop.state import RunState, replay
 from agent_core.loop.step import TOOLS_WITHHELD

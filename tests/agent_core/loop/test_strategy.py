@@ -1,11 +1,9 @@
 """The strategy: a pure function from what has happened to what comes next."""
 
 from agent_core import Limits, Text
-from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, Controls
-from agent_core.domain.events import FactBody
-from agent_core.domain.messages import UNKNOWN_USAGE
-from agent_core.domain.step_controls import controls
+from agent_core import events as e
+from agent_core.agents import Agent, Controls, controls
+from agent_core.events import FactBody
 from agent_core.loop.announce import announce
 from agent_core.loop.compaction import Compact
 from agent_core.loop.state import RunState, replay
@@ -21,6 +19,7 @@ from agent_core.loop.strategy import (
     message_id,
     react,
 )
+from agent_core.messages import UNKNOWN_USAGE
 from tests.agent_core.history import (
     ANN,
     RUN,

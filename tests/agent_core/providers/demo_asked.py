@@ -2,9 +2,9 @@
 
 import msgspec
 
-from agent_core.domain.agents import Snapshot, ToolSpec
-from agent_core.domain.controls import Controls, ToolChoice
-from agent_core.domain.messages import CallOutcome, Message, Part, Text, ToolCall, ToolResult
+from agent_core.agents import Snapshot, ToolSpec
+from agent_core.controls import Controls, ToolChoice
+from agent_core.messages import CallOutcome, Message, Part, Text, ToolCall, ToolResult
 from agent_core.providers import base as b
 from agent_core.providers import demo
 from agent_core.testing import FakeClock

@@ -2,7 +2,7 @@
 
 import json
 
-from agent_core.domain.messages import Citation
+from agent_core.messages import Citation
 from agent_core.providers.citing import citation, within
 from tests.cases import for_each
 

@@ -13,8 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from agent_core.domain.agents import Snapshot
-from agent_core.domain.controls import Controls
+from agent_core.agents import Snapshot
+from agent_core.controls import Controls
 from agent_core.providers.anthropic.provider import anthropic
 from agent_core.providers.base import CallFailed, Request
 from agent_core.providers.compatible.provider import compatible

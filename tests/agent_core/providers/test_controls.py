@@ -9,11 +9,11 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import TypeAdapter
 
+from agent_core.agents import ToolSpec
 from agent_core.context.snapshot import freeze
 from agent_core.context.window import WindowEntry
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.controls import Abilities, Controls, NamedTool
-from agent_core.domain.messages import Message, Text
+from agent_core.controls import Abilities, Controls, NamedTool
+from agent_core.messages import Message, Text
 from agent_core.providers.anthropic.provider import anthropic, body_of, prefix_of
 from agent_core.providers.base import Provider, Request
 from agent_core.providers.compatible.provider import compatible

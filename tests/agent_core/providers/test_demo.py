@@ -15,7 +15,7 @@ from agent_core.charts.reduce import reduced
 from agent_core.charts.spec import checked
 from agent_core.context.frames import Frames
 from agent_core.context.summaries import in_window, instruction
-from agent_core.domain.messages import UNKNOWN_USAGE, Message, Text, ToolCall, ToolResult
+from agent_core.messages import UNKNOWN_USAGE, Message, Text, ToolCall, ToolResult
 from agent_core.providers import base as b
 from agent_core.providers import demo
 from agent_core.providers.demo_summary import HEADING

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
-from agent_core.domain.failures import KINDS, explanation
+from agent_core.messages import KINDS, explanation
 from agent_core.providers.failing import (
     MAX_SAID,
     RETRYABLE,

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_core import File, Text
+from agent_core import events as e
 from agent_core.context.window import Window
-from agent_core.domain import events as e
 from agent_core.providers.anthropic.encode import encoder_of
 from agent_core.providers.base import Encode
 from agent_core.providers.compatible import encode as compatible

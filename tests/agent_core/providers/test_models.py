@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
-from agent_core.domain.controls import Effort
-from agent_core.domain.messages import UNKNOWN_USAGE, Usage
+from agent_core.controls import Effort
+from agent_core.messages import UNKNOWN_USAGE, Usage
 from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, table, uncached_cost
 from tests.cases import for_each
 

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import Controls, Reasoning, Text, ToolCall, Usage
-from agent_core.domain import events as e
-from agent_core.domain.controls import ToolChoice
-from agent_core.domain.events import FactBody
-from agent_core.domain.messages import UNKNOWN_USAGE, Citation, native_text
+from agent_core import events as e
+from agent_core.controls import ToolChoice
+from agent_core.events import FactBody
 from agent_core.loop.state import replay
 from agent_core.loop.step import TOOLS_WITHHELD
 from agent_core.loop.strategy import EMPTY_NOTE, Ask
+from agent_core.messages import UNKNOWN_USAGE, Citation, native_text
 from agent_core.providers import base as p
 from agent_core.providers.citing import MAX_CITATIONS
 from agent_core.runtime.answer import Answer, out_of_steps

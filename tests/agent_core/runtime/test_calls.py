@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from agent_core import Text, ToolCompleted, ToolPending, ToolProgress, ToolRequested, ToolStarted, text_of
-from agent_core.domain.agents import RESULT_LIMIT
+from agent_core.agents import RESULT_LIMIT
 from agent_core.testing import call, raw_call, say
 from agent_core.tools.base import CallContext, Done, Pending, ToolError
 from agent_core.tools.function import tool

@@ -1,7 +1,7 @@
 """A preset that is added while a conversation has the tool as it was."""
 
 from agent_core import ToolCompleted, text_of
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import open_session

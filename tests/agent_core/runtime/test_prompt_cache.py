@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from agent_core import Agent, Definition, Snapshot, ToolSpec
 from agent_core.context.history import PromptCall, PromptHistory
 from agent_core.context.snapshot import freeze
-from agent_core.domain.messages import UNKNOWN_USAGE
+from agent_core.messages import UNKNOWN_USAGE
 from agent_core.runtime.window.prompt_cache import PromptCache
 from tests.cases import for_each
 

@@ -22,7 +22,7 @@ from agent_core import (
     StepStarted,
     text_of,
 )
-from agent_core.domain.agents import ToolSpec
+from agent_core.agents import ToolSpec
 from agent_core.store.work import catalog
 from agent_core.testing import ScriptedProvider, say
 from agent_core.tools.base import Tool

@@ -5,7 +5,7 @@ from sqlalchemy import Connection, select
 
 from agent_core import Actor, ContextCompacted, Core, Fact, text_of
 from agent_core.context.window import Window
-from agent_core.domain.context import CompactionKind
+from agent_core.events import CompactionKind
 from agent_core.providers.base import Request
 from agent_core.store import log
 from agent_core.store.log import SESSION

@@ -11,10 +11,10 @@ from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
 from agent_core import Conflict, Core, InvalidInput, ManagedByFile, NotFound
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.mcp_objects import McpServerObject
+from agent_core.listings import McpServerObject
 from agent_core.runtime.mcp.discovery import AWAY
 from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.servers import McpServer
 from agent_core.store.work.tooling import servers as rows
 from agent_core.store.work.tooling.servers import LEASE, STEADY
 from agent_core.testing import FakeClock

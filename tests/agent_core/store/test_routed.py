@@ -3,7 +3,7 @@
 from sqlalchemy import func, select
 
 from agent_core import Controls, Inbound, Text
-from agent_core.domain.agents import Snapshot
+from agent_core.agents import Snapshot
 from agent_core.store.work import catalog
 from agent_core.store.work.catalog import SNAPSHOT
 from agent_core.testing import ScriptedProvider, say

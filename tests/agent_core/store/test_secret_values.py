@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Connection, text
 
 from agent_core import Conflict, Core, InvalidInput, NotFound
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.secrets import Secrets, Unreadable

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent_core import Actor, Conflict, NotFound
-from agent_core.domain.access import SigningKey
+from agent_core.objects import SigningKey
 from agent_core.store.access import signing_keys
 from tests.conftest import MakeCore
 

@@ -8,11 +8,10 @@ import pytest
 from sqlalchemy import select
 
 from agent_core import Actor, Core, Inbound, Message, Text
-from agent_core.domain import events as e
-from agent_core.domain.costs import CostFilter, CostGroup, CostItem
-from agent_core.domain.messages import UNKNOWN_USAGE, Usage
-from agent_core.domain.quotas import DAY, NANO
+from agent_core import events as e
 from agent_core.errors import LostRun, UnknownCursor
+from agent_core.messages import UNKNOWN_USAGE, CostFilter, CostGroup, CostItem, Usage
+from agent_core.quotas import DAY, NANO
 from agent_core.store.log import RUN
 from agent_core.store.work import spending
 from agent_core.store.work.quotas import QUOTA

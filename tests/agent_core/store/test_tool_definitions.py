@@ -9,7 +9,7 @@ from sqlalchemy import update
 from structlog.testing import capture_logs
 
 from agent_core import Core, Definition, InvalidInput, ManagedByFile, NotFound, ToolCompleted, text_of
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition
 from agent_core.errors import Conflict, ToolInUse
 from agent_core.store.work.tooling import definitions
 from agent_core.testing import ScriptedProvider, call, say, step_of

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import testing as s
-from agent_core.domain.agents import Controls, Snapshot
-from agent_core.domain.messages import Message, Text, ToolCall, ToolResult, Usage
+from agent_core.agents import Controls, Snapshot
+from agent_core.messages import Message, Text, ToolCall, ToolResult, Usage
 from agent_core.providers import base as b
 from tests.agent_core.providers.demo_asked import WindowItem
 from tests.cases import for_each

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.messages import Text
+from agent_core.agents import ToolSpec
+from agent_core.messages import Text
 from agent_core.tools.base import CallContext, Done, Outcome, Tool
 from agent_core.tools.toolset import Scope
 

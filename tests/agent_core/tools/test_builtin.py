@@ -7,7 +7,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core.domain.messages import Text
+from agent_core.messages import Text
 from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, ToolError
 from agent_core.tools.builtin import BUILTIN, calculate, current_time

@@ -5,9 +5,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent_core import Definition, SystemClock, Text
-from agent_core.domain.agents import DeclaredTool, ToolSpec
-from agent_core.domain.messages import Actor, File, text_of
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import DeclaredTool, ToolDefinition, ToolSpec
+from agent_core.messages import Actor, File, text_of
 from agent_core.runtime.tools.offers import attached, names_of, offered, unmatched_globs
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError, unshown
 from agent_core.tools.defined import CatalogTool

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from agent_core.domain.messages import File, Render, Text
+from agent_core.messages import File, Render, Text
 from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, Pending, Tool, ToolError
 from agent_core.tools.function import FunctionTool, tool

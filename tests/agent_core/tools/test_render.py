@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent_core import DrawingFailed, DrawingUnavailable, NotFound, ParleyError, Text, chart_of, table_of
 from agent_core.charts.made import MAX_RENDER, MadeRender, NewRender
-from agent_core.domain.schemas import problems, uncheckable
+from agent_core.schemas import problems, uncheckable
 from agent_core.testing import FakeClock
 from agent_core.tools import render as render_module
 from agent_core.tools.base import CallContext, Done, ToolError

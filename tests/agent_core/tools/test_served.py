@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from agent_core import Actor, SystemClock, Text
-from agent_core.domain.mcp import FilledServer, McpOAuth, McpServer
-from agent_core.domain.mcp_tools import spec_of
+from agent_core.listings import spec_of
+from agent_core.servers import FilledServer, McpOAuth, McpServer
 from agent_core.tools.base import CallContext, Done, ToolError
 from agent_core.tools.context_headers import context_headers
 from agent_core.tools.mcp.served import NoSecrets, ServedTool

@@ -3,9 +3,9 @@
 import pytest
 
 from agent_core import InvalidInput
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.mcp_tools import names_of, spec_of
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition
+from agent_core.listings import names_of, spec_of
+from agent_core.servers import McpServer
 from agent_core.tools.base import Tool
 from agent_core.tools.mcp.served import NoSecrets, ServedTool
 from agent_core.tools.wrapping import McpConfig, Wrapped, Wrapping

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from agent_core.domain.messages import Citation
+from agent_core.messages import Citation
 from agent_core.providers.base import ModelCitation
 from agent_core.testing import say
 from tests.app.frames import frames

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 
 from agent_core import Controls, NamedTool
-from agent_core.domain.schemas import MAX_DEPTH
+from agent_core.schemas import MAX_DEPTH
 from agent_core.testing import call, say
 from tests.app.frames import frames
 from tests.cases import for_each

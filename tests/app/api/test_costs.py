@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from agent_core import Actor, Core
-from agent_core.domain.quotas import DAY
+from agent_core.quotas import DAY
 from agent_core.testing import FakeClock, ScriptedProvider, say, usage
 from channels.web.identity import TokenSigner
 from tests.agent_core.scenes import open_session, say_and_wait

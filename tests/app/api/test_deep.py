@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_core.domain.schemas import MAX_DEPTH
+from agent_core.schemas import MAX_DEPTH
 from tests.app.api.shop import LOOKS, WHERE, Open, asked, open_one
 from tests.polling import PATIENCE
 

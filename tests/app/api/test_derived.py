@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from agent_core import Definition
-from agent_core.domain.objects import AgentObject, RunObject
+from agent_core.objects import AgentObject, RunObject
 from app.api.bodies.derived import RequestBody, body_of, one_of, wire_of
 from app.api.bodies.requests import AGENT, AnyActor
 from tests.cases import for_each

@@ -11,8 +11,8 @@ from fastapi import FastAPI
 from sqlalchemy import Connection, MetaData, Table, func, inspect, select
 
 from agent_core import Actor, Context, Core, Decider, Decision, Inbound, Text
-from agent_core.domain.events import FACTS
-from agent_core.domain.quotas import Origin, key_of
+from agent_core.events import FACTS
+from agent_core.quotas import Origin, key_of
 from agent_core.store.log import RUN
 from agent_core.store.work.catalog import SNAPSHOT
 from agent_core.store.work.quotas import QUOTA

@@ -10,7 +10,7 @@ import msgspec
 from fastapi import FastAPI
 
 from agent_core import Fact
-from agent_core.domain.events import FACTS, LIVE
+from agent_core.events import FACTS, LIVE
 from app.api.bodies.schemas import PUBLISHED, events_schema, text
 from app.api.entrance.callers import OPEN
 from app.api.sse import frame

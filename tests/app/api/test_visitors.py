@@ -6,9 +6,8 @@ import httpx
 from fastapi import FastAPI
 
 from agent_core import Actor, Core
-from agent_core.domain.caching import Caching
-from agent_core.domain.controls import Abilities
-from agent_core.domain.failures import explanation
+from agent_core.controls import Abilities, Caching
+from agent_core.messages import explanation
 from agent_core.testing import ScriptedProvider, fail, say, usage
 from app.compose import create_app
 from app.storage.keys import ApiKey

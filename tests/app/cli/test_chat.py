@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from agent_core import Actor, Core, Inbound, InvalidInput, NotFound, Receipt, SystemClock
-from agent_core.domain.failures import explanation
+from agent_core.messages import explanation
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say
 from app.cli.chat.conversation import converse
 from app.cli.chat.once import answer

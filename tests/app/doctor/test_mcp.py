@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from agent_core.domain.mcp import McpOAuth, McpServer
-from agent_core.domain.mcp_login import LoginState
+from agent_core.servers import LoginState, McpOAuth, McpServer
 from agent_core.store.work.tooling.servers import StoredServer
 from app.cli.mcp_servers import _changes, _described
 from app.cli.tools import _origin

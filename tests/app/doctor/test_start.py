@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy
 
 from agent_core import Definition
-from agent_core.domain.channels import Channels
+from agent_core.channels import Channels
 from agent_core.runtime.agents.agent_checks import CHECKS
 from agent_core.store.work import catalog
 from app.channels import CHANNELS

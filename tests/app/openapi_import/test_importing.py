@@ -9,10 +9,10 @@ import yaml
 from typer.testing import CliRunner
 
 from agent_core import ConfigError
-from agent_core.domain.schemas import schema_problem
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.schemas import schema_problem
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.builtin import BUILTIN
 from app.cli.commands import app

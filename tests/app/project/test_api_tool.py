@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition
 from agent_core.tools.base import Done
 from app.project.create import create
 from app.settings import load_settings

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from agent_core import Actor, Core
-from agent_core.domain.access import Scope, SigningKey
+from agent_core.objects import Scope, SigningKey
 from agent_core.testing import FakeClock
 from app.serving.credentials import Credentials
 from app.serving.readers import Readers

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from agent_core import Actor, Core, Definition, Event, Fact, Text, TextDelta, text_of
-from agent_core.domain import events as e
+from agent_core import events as e
 from agent_core.testing import FakeClock, Level, ScriptedProvider
 from app.compose import CHANNELS
 from channels.base import ConversationView, LedgerEntry, NotShown

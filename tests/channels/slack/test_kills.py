@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent_core import Text
-from agent_core.domain import events as e
+from agent_core import events as e
 from agent_core.testing import FakeClock
 from channels.slack.outbound.figures import ChartPorts
 from channels.slack.testing import InjectedFault

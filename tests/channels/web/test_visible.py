@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from agent_core import Fact, Heartbeat, Live, ToolProgress
-from agent_core.domain.events import FACTS, LIVE
+from agent_core.events import FACTS, LIVE
 from channels.web.visible import (
     ASKING,
     CONTENTS,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_core.domain.failures import explanation
+from agent_core.messages import explanation
 from tests.polling import PATIENCE
 
 ROOT = Path(__file__).parents[3]

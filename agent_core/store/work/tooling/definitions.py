@@ -8,7 +8,7 @@ import structlog
 from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from agent_core.domain.tools import DefinedTool, ToolDefinition, ToolOrigin, ToolVersion
+from agent_core.agents import DefinedTool, ToolDefinition, ToolOrigin, ToolVersion
 from agent_core.errors import Conflict, InvalidInput, ManagedByFile, NotFound, ToolInUse
 from agent_core.ids import new_id
 from agent_core.store.log import table_of

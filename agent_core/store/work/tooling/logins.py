@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, select, update
 
-from agent_core.domain.mcp_login import LoginState
+from agent_core.servers import LoginState
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work.tooling import revisions
 from agent_core.store.work.tooling.servers import NEVER, NO_LOGIN, SERVER, StoredServer

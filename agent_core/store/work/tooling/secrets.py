@@ -5,10 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 from sqlalchemy import Connection, delete, insert, select, update
 
-from agent_core.domain.objects import Page
-from agent_core.domain.secrets import SecretObject
-from agent_core.domain.tools import secrets_in
+from agent_core.agents import secrets_in
 from agent_core.errors import Conflict, NotFound
+from agent_core.objects import Page, SecretObject
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work.tooling.revisions import bump

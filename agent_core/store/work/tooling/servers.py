@@ -8,13 +8,12 @@ import structlog
 from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from agent_core.domain.mcp import McpOAuth, McpServer, McpTool
-from agent_core.domain.mcp_login import LoginState, uses_login
-from agent_core.domain.mcp_tools import KeptListing, accepted_after
-from agent_core.domain.objects import Page
-from agent_core.domain.unknown_fields import known_fields
+from agent_core.channels import known_fields
 from agent_core.errors import Conflict, InvalidInput, ManagedByFile, NotFound
 from agent_core.ids import new_id
+from agent_core.listings import KeptListing, accepted_after
+from agent_core.objects import Page
+from agent_core.servers import LoginState, McpOAuth, McpServer, McpTool, uses_login
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work.tooling import revisions

@@ -1,6 +1,6 @@
 """Text blocks of Claude's that lie side by side, as one text."""
 
-from agent_core.domain.messages import Citation
+from agent_core.messages import Citation
 from agent_core.providers.base import ModelCitation, ModelTextDelta
 from tests.agent_core.providers.anthropic.messages_events import TEXT, begin, change, close, start, stop, text, words
 from tests.agent_core.providers.anthropic.test_provider import answered, deltas, native, of

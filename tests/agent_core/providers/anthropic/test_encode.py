@@ -8,9 +8,9 @@ from typing import Any
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 
+from agent_core.agents import Controls, Snapshot, ToolSpec
 from agent_core.context.window import WindowEntry
-from agent_core.domain.agents import Controls, Snapshot, ToolSpec
-from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Render, Text, ToolCall, ToolResult
+from agent_core.messages import File, Message, Native, Part, Reasoning, Render, Text, ToolCall, ToolResult
 from agent_core.providers.anthropic.encode import encoder_of
 from agent_core.providers.anthropic.provider import anthropic, body_of, prefix_of
 from agent_core.providers.base import Request

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_core.domain.messages import Usage
+from agent_core.messages import Usage
 from agent_core.net.sse import EventSplitter
 from agent_core.providers.anthropic.fold import AnthropicFold
 from agent_core.providers.base import (

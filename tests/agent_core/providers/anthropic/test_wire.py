@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from aiohttp import web
 
+from agent_core.agents import Controls, Snapshot
 from agent_core.context.window import WindowEntry
-from agent_core.domain.agents import Controls, Snapshot
-from agent_core.domain.messages import Message, Text
+from agent_core.messages import Message, Text
 from agent_core.providers.anthropic.provider import AnthropicProvider, anthropic
 from agent_core.providers.base import CallFailed, Finished, ModelDelta, ModelTextDelta, Request, Started
 from tests.agent_core.providers.anthropic.test_provider import begin, rich, sse, start, stop, text, words

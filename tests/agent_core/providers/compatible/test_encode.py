@@ -9,11 +9,11 @@ import msgspec
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter
 
+from agent_core.agents import Controls, ToolSpec
 from agent_core.context.frames import Frames
 from agent_core.context.snapshot import freeze
 from agent_core.context.window import WindowEntry
-from agent_core.domain.agents import Controls, ToolSpec
-from agent_core.domain.messages import File, Message, Native, Reasoning, Render, Text, ToolCall, ToolResult
+from agent_core.messages import File, Message, Native, Reasoning, Render, Text, ToolCall, ToolResult
 from agent_core.providers.base import Request
 from agent_core.providers.compatible import encode as wire
 from agent_core.providers.compatible.encode import Wants

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from agent_core.domain.messages import Usage
+from agent_core.messages import Usage
 from agent_core.net.sse import EventSplitter
 from agent_core.providers import base as p
 from agent_core.providers.compatible.fold import ChatFold

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from agent_core import AgentDefaults, Core, DeclaredTool, Definition, Message, SqliteDatabase
+from agent_core.agents import PLAIN_DEFAULTS
 from agent_core.clock import Clock
-from agent_core.domain.agents import PLAIN_DEFAULTS
 from agent_core.providers.base import ModelDelta, Provider
 from agent_core.store.database import Database
 from agent_core.testing.models import FakeModels

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain.messages import Usage
+from agent_core.messages import Usage
 from agent_core.providers import base as p
 
 Part = tuple[str, Any] | tuple[str, Any, Any]

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain.agents import Controls, Snapshot
-from agent_core.domain.messages import Message, Text
+from agent_core.agents import Controls, Snapshot
+from agent_core.messages import Message, Text
 from agent_core.providers.base import Encode, ModelDelta, Request
 from agent_core.testing.models import ModelCall
 from agent_core.testing.models.prefix import of_messages

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core.domain.messages import Usage
+from agent_core.messages import Usage
 from agent_core.testing import call, cut, finish, raw_call, refuse, say, think, usage
 from agent_core.testing.models import raw
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES

@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from agent_core.domain.controls import Effort
+from agent_core.controls import Effort
 from agent_core.providers import models
 from agent_core.providers.base import CallFailed, named
 from agent_core.testing import say

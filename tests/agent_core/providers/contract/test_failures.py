@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core.domain.failures import KINDS
+from agent_core.messages import KINDS
 from agent_core.providers.failing import RETRYABLE
 from agent_core.testing import fail, say
 from agent_core.testing.models import status

@@ -8,8 +8,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from agent_core.domain.agents import Agent, Definition, Snapshot
-from agent_core.domain.events import FactBody
+from agent_core.agents import Agent, Definition, Snapshot
+from agent_core.events import FactBody
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask
 from agent_core.providers.base import ModelDelta

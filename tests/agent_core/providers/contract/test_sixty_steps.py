@@ -17,7 +17,7 @@ from agent_core import (
     StepStarted,
     Text,
 )
-from agent_core.domain.failures import explanation
+from agent_core.messages import explanation
 from agent_core.providers.base import Encode, Files
 from agent_core.testing import call, fail, say, think
 from agent_core.testing.models import ModelCall

@@ -18,8 +18,8 @@ from agent_core import (
     ToolCompleted,
     ToolRequested,
 )
-from agent_core.domain.events import CacheMissed, StepFailed
-from agent_core.domain.messages import CallOutcome, LoadedTool, Message, Native, ToolResult
+from agent_core.events import CacheMissed, StepFailed
+from agent_core.messages import CallOutcome, LoadedTool, Message, Native, ToolResult
 from agent_core.providers.anthropic.encode import encoder_of
 from agent_core.providers.openai.encode import encode
 from agent_core.testing import FakeClock, call, fail, say, think

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_core.domain.events import StepFailed
+from agent_core.events import StepFailed
 from agent_core.providers.marking import REMEMBERED
 from agent_core.testing import call, say
 from agent_core.testing.models import status

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from agent_core.agents import Controls, ToolSpec
 from agent_core.context.snapshot import freeze
 from agent_core.context.window import WindowEntry
-from agent_core.domain.agents import Controls, ToolSpec
-from agent_core.domain.messages import Message, Text
+from agent_core.messages import Message, Text
 from agent_core.providers.anthropic.provider import anthropic
 from agent_core.providers.base import ModelDelta, Provider, Request
 from agent_core.providers.compatible.provider import compatible

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_core.domain.messages import Usage
+from agent_core.messages import Usage
 from agent_core.net.sse import EventSplitter
 from agent_core.providers import base as p
 from agent_core.providers.failing import refused

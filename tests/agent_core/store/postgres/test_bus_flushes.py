@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from agent_core.domain import events as e
-from agent_core.domain.events import Fact, FactBody, Live
-from agent_core.domain.messages import Text
+from agent_core import events as e
+from agent_core.events import Fact, FactBody, Live
+from agent_core.messages import Text
 from agent_core.store.codes import CODES
 from agent_core.store.hub import Hub
 from agent_core.store.log import RunRef

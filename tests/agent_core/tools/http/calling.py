@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_core import Actor, SystemClock
-from agent_core.domain.messages import Text
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition
 from agent_core.errors import NotFound
+from agent_core.messages import Text
 from agent_core.net.fetch import Fetch
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
 from agent_core.tools.http.kind import HttpKind

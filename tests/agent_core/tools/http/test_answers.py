@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_core.domain.messages import Text
+from agent_core.messages import Text
 from agent_core.net.bounds import Fetched
 from agent_core.tools.base import Done, ToolError
 from agent_core.tools.defined import CatalogTool

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent_core import Core, Definition, ToolCompleted, text_of
-from agent_core.domain.tools import ToolDefinition
+from agent_core.agents import ToolDefinition
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.testing import ScriptedProvider, by_step, call, say

@@ -9,9 +9,9 @@ import aiohttp
 
 from agent_core import Core
 from agent_core.clock import Clock
-from agent_core.domain.mcp import McpServer
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.servers import McpServer
 from agent_core.testing.mcp import FakeLogins, FakeMcp, sample_tools
 from agent_core.tools.base import ToolError
 from agent_core.tools.mcp.connections import McpConnected

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_core.clock import Clock, SystemClock
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.messages import Actor, File, Text
+from agent_core.messages import Actor, File, Text
 from agent_core.net.fetch import Fetch
+from agent_core.servers import McpServer
 from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeMcp
 from agent_core.tools.base import CallContext, Done, ElicitationAnswer, Outcome

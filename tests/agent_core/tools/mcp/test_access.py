@@ -9,8 +9,8 @@ import structlog
 from aiohttp import web
 
 from agent_core.clock import SystemClock
-from agent_core.domain.mcp import McpOAuth, McpServer
 from agent_core.net.fetch import Fetch
+from agent_core.servers import McpOAuth, McpServer
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeProtocolError, FakeTool, sample_tools
 from agent_core.tools.base import ToolError
 from agent_core.tools.mcp.oauth import McpTokens

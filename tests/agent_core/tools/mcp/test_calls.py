@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.messages import Actor
 from agent_core.ids import new_id
+from agent_core.messages import Actor
+from agent_core.servers import McpServer
 from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeProtocolError, FakeTool, sample_tools
 from agent_core.testing.mcp.samples import PIXEL

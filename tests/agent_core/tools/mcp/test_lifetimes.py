@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent_core.domain.mcp import McpServer
+from agent_core.servers import McpServer
 from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeTool, McpAsked, sample_tools
 from agent_core.tools.base import ToolError

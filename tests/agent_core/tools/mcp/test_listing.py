@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import structlog
 
-from agent_core.domain.mcp import FilledServer, McpAnnotations, McpListing
-from agent_core.domain.mcp_tools import cleaned
+from agent_core.listings import cleaned
+from agent_core.servers import FilledServer, McpAnnotations, McpListing
 from agent_core.testing.mcp import FakeMcp, FakeTool, sample_tools
 from agent_core.testing.mcp.protocol import Era
 from agent_core.tools.mcp.port import McpUnavailable

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agent_core.domain.mcp import McpOAuth
-from agent_core.domain.mcp_login import McpLogin
 from agent_core.errors import InvalidInput
+from agent_core.servers import McpLogin, McpOAuth
 from agent_core.testing import FakeClock
 from tests.agent_core.tools.mcp.login_site import REDIRECT, browse, login_stage
 from tests.conftest import MakeCore

@@ -8,10 +8,9 @@ import pytest
 from sqlalchemy import update
 from structlog.testing import capture_logs
 
-from agent_core.domain.mcp import McpOAuth, McpServer
-from agent_core.domain.mcp_login import LoginClient, LoginFailed, McpLogin, PendingLogin
 from agent_core.errors import Unavailable
 from agent_core.net.fetch import Fetch
+from agent_core.servers import LoginClient, LoginFailed, McpLogin, McpOAuth, McpServer, PendingLogin
 from agent_core.store.work.tooling import logins as rows
 from agent_core.store.work.tooling.servers import SERVER
 from agent_core.testing import FakeClock

@@ -8,10 +8,10 @@ import httpx2
 import mcp_types as wire
 
 from agent_core import Text
+from agent_core.agents import ToolDefinition
 from agent_core.charts.rows import rows_in
-from agent_core.domain.mcp import McpServer
-from agent_core.domain.messages import text_of
-from agent_core.domain.tools import ToolDefinition
+from agent_core.messages import text_of
+from agent_core.servers import McpServer
 from agent_core.tools.base import Done, Outcome, ToolError
 from agent_core.tools.defined import CatalogTool
 from agent_core.tools.mcp.http_client import Soft

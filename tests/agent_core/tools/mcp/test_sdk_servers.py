@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from agent_core import Core, Definition, RenderShown
-from agent_core.domain.mcp import McpAnnotations, McpServer
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.servers import McpAnnotations, McpServer
 from agent_core.testing import call, say
 from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
 from agent_core.tools.mcp.connections import McpConnected

@@ -11,7 +11,7 @@ import mcp_types as wire
 import pytest
 import structlog
 
-from agent_core.domain.mcp import FilledServer, McpServer
+from agent_core.servers import FilledServer, McpServer
 from agent_core.testing import FakeClock
 from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
 from agent_core.tools.mcp.port import McpUnavailable

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import ApprovalObject, Fault
-from agent_core.domain.forms import defaults
+from agent_core.schemas import defaults
 from channels.slack.cards.blocks import pages
 from channels.slack.cards.forms import (
     VALUE,

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from agent_core import DrawingFailed, PlainChart, Text
-from agent_core.domain import events as e
+from agent_core import events as e
 from channels.base import ConversationView, ShownRender
 from channels.slack.outbound.figures import NO_CHARTS, ThreadFigures
 from channels.slack.outbound.uploading import PlannedFile

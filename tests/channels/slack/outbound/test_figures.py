@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent_core import Text
-from agent_core.domain import events as e
+from agent_core import events as e
 from channels.base import ShownRender
 from channels.ledger import Ledger, UploadEntry
 from channels.slack.outbound import figures as figures_module

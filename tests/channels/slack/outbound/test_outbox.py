@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core.domain import events as e
+from agent_core import events as e
 from agent_core.testing import FakeClock
 from channels.slack.outbound.outbox import GaveUp
 from channels.slack.testing import InjectedFault

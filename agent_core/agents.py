@@ -1,21 +1,128 @@
-"""Agents: frozen definitions, the specs of their tools, and what one step may do."""
+"""Agents as they are defined: prompt, controls by step, hooks and tools."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
-from agent_core.domain.controls import (
+from agent_core.controls import (
     ABLE,
     DEFAULT_MAX_STEPS,
     Abilities,
     Controls,
+    Defaults,
+    NamedTool,
+    Override,
     ToolKind,
     merged,
+    resolve,
 )
-from agent_core.domain.hooks import Hook, HookEvent, NamedHook, chain
-from agent_core.domain.quotas import AddressQuota, Quota, Quotas, VisitorQuota
 from agent_core.errors import InvalidInput
+from agent_core.quotas import AddressQuota, Quota, Quotas, VisitorQuota
+
+HookEvent = Literal["OnRunStart", "PreToolUse", "PostToolUse", "PreResponse", "OnRunComplete"]
+HookType = Literal["http", "rule", "approval"]
+Operator = Literal["CONTAINS", "STARTS_WITH", "MATCHES", "IN", "EQUALS", "GREATER_THAN"]
+_RANK: dict[str, int] = {"rule": 0, "http": 1, "approval": 2}
+
+
+class Hook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One hook: asked at *event*, of the tools that *matcher* names (a name or a glob; None: every tool).
+
+    Those of the same *order* are asked by type, rules first and people last, then as they are written. *name* is its
+    name in the log. *config* is read as the type's own struct below.
+    """
+
+    event: HookEvent
+    type: HookType
+    matcher: str | None = None
+    order: int = 0
+    config: dict[str, Any] = {}
+    name: str | None = None
+
+
+class ApprovalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The people who may decide on a call, and how they may.
+
+    *responders* are `asker`, `operators`, `anyone`, `not_asker`, `actor:<id>` and `slack:<user or group id>`; *quorum*
+    is how many must approve; after *timeout_s* seconds the call is denied, or the run fails. With *edit* the arguments
+    may be corrected; with *remember* the tool may be allowed for the rest of the conversation. *deliver_to* names
+    places (`slack:<channel or user id>`) where the question is shown besides the conversation, with *title* and
+    *detail*.
+    """
+
+    responders: tuple[str, ...] = ("asker", "operators")
+    quorum: int = 1
+    timeout_s: float = 300
+    on_timeout: Literal["deny", "fail"] = "deny"
+    edit: bool = False
+    remember: bool = False
+    deliver_to: tuple[str, ...] = ()
+    title: str | None = None
+    detail: str | None = None
+
+
+class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """*field* is a path: `arguments.…`, `actor.id`, `actor.kind`, `actor.name`, `channel`, `tool`, `text`, `result`."""
+
+    field: str
+    operator: Operator
+    value: Any
+
+
+class RuleConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """If all *conditions* hold, the ruling is *decision*; otherwise the rule gives no ruling."""
+
+    conditions: tuple[Condition, ...]
+    decision: Literal["deny", "allow"] = "deny"
+    reason: str | None = None
+
+
+class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Ask *url*, signed with *secret*; *on_error* is the ruling when it is down, slow or its answer is invalid."""
+
+    url: str
+    secret: str
+    timeout_s: float = 5
+    on_error: Literal["allow", "deny"] = "allow"
+
+
+Config = ApprovalConfig | RuleConfig | HttpConfig
+CONFIGS: dict[HookType, type[Config]] = {"approval": ApprovalConfig, "rule": RuleConfig, "http": HttpConfig}
+
+
+class NamedHook(msgspec.Struct, frozen=True):
+    """A hook of an agent with its *name* in the log and its parsed *config*."""
+
+    name: str
+    hook: Hook
+    config: Config
+
+
+def config_of(hook: Hook) -> Config:
+    """Return the config of *hook*, parsed by its type; raises `msgspec.ValidationError`."""
+    return msgspec.convert(hook.config, CONFIGS[hook.type])
+
+
+def covers(hook: Hook, tool: str) -> bool:
+    """Return whether *hook* runs for *tool*."""
+    return hook.matcher is None or fnmatchcase(tool, hook.matcher)
+
+
+def chain(hooks: Sequence[Hook], event: HookEvent, tools: Sequence[str] = ()) -> list[NamedHook]:
+    """Return the hooks that are asked at *event* (of a tool with one of the names *tools*), in their order."""
+    named = [(hook, hook.name or f"{hook.type}-{index}") for index, hook in enumerate(hooks, 1)]
+    entries = [
+        (hook, name)
+        for hook, name in named
+        if hook.event == event and (not tools or any(covers(hook, tool) for tool in tools))
+    ]
+    entries.sort(key=lambda each: (each[0].order, _RANK[each[0].type]))
+    return [NamedHook(name, hook, config_of(hook)) for hook, name in entries]
+
 
 DEFAULT_CONTEXT_MESSAGES = 200
 RESULT_LIMIT = 50_000
@@ -346,3 +453,179 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r}, version={self.version})"
+
+
+def controls(
+    n: int,
+    agent: Agent,
+    model: str | None = None,
+    *,
+    override: Override | None = None,
+    defaults: Defaults | None = None,
+) -> Controls:
+    """Return what step *n* (from 1) of a run of *agent* may do.
+
+    *override* is for this step alone; below it are the rule for the step, the *defaults* of a resume, the run and the
+    agent. *model* is a fallback that took over.
+    """
+    controls = merged(defaults, agent.overrides, agent.definition.controls)
+    controls = replace(controls, model=model or agent.snapshot.model)
+    chosen = resolve(n, controls, override, {name: spec.kind for name, spec in agent.tools.items()})
+    active = chosen.active_tools
+    if active is None or not agent.calls_by_name or agent.prompted.issuperset(active):
+        return chosen
+    ways = [name for name in ALL_ROUTER_TOOLS if is_of_router(agent.tools.get(name)) and name not in active]
+    return replace(chosen, active_tools=(*active, *ways))
+
+
+def as_prompted(sends: Controls, agent: Agent) -> Controls:
+    """Return what a model's API gets of a step's controls, *sends*, in terms of the tools that the prompt has.
+
+    A tool outside the prompt is called by `call_tool`; that no other is called is then seen to here, see `refusal`.
+    """
+    if not agent.calls_by_name:
+        return sends
+    prompted, active = agent.prompted, sends.active_tools
+    if isinstance(sends.tool_choice, NamedTool) and sends.tool_choice.tool not in prompted:
+        sends = replace(sends, tool_choice=NamedTool(CALL_TOOL))
+    if active is None:
+        return sends
+    seen = tuple(name for name in active if name in prompted)
+    return replace(sends, active_tools=None if len(seen) == len(prompted) else seen)
+
+
+def forced_by_name(before: Controls | None, now: Controls, agent: Agent) -> str | None:
+    """Return the note on a tool that must be called and is not in the prompt, with what the model has to know of it.
+
+    None where none must, or the step *before* said so already.
+    """
+    choice = now.tool_choice
+    if not isinstance(choice, NamedTool) or (before is not None and before.tool_choice == choice):
+        return None
+    spec = agent.tools.get(choice.tool)
+    if spec is None or not agent.calls_by_name or spec.name in agent.prompted:
+        return None
+    prompted = msgspec.json.encode({"name": spec.name, "description": spec.description, "parameters": spec.parameters})
+    return f"Call `{CALL_TOOL}` now, for this tool: {prompted.decode()}"
+
+
+StoredKind = Literal["http", "mcp", "python"]
+SECRET = re.compile(r"\{\{\s*secret:([A-Za-z0-9_.-]{1,64})\s*\}\}")
+"""How a definition refers to a stored secret: `{{secret:NAME}}`."""
+_GLOB = frozenset("*?[")
+
+
+class ToolExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A call of a tool by which its author tests it: how it has to end, and the texts that its result must contain.
+
+    *tool_context* is who asks, as a run would bring it.
+    """
+
+    arguments: dict[str, Any] = {}
+    tool_context: dict[str, Any] | None = None
+    outcome: Literal["done", "failed", "unknown"] = "done"
+    contains: tuple[str, ...] = ()
+
+
+class ToolDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A tool as its author writes it, in YAML or over HTTP.
+
+    *config* is what its *kind* reads: of `http` the request, of `mcp` `{server, tool}`, of `python` `{tool}`; the last
+    two give a tool that is there another name, *preset* or *output*. *preset* are arguments that the model neither sees
+    nor can change. *output* is a JMESPath expression over the JSON that the tool returned, or `jq:` and a jq program.
+    *context* are the keys of the caller's context that the tool's server gets as headers. *untrusted*: what it returns
+    may have been written by strangers. *resource* groups it for the router, *pinned* keeps it in the prompt there.
+    *title* says to people what it does while it runs, *title_done* afterwards. *timeout_s* is seconds, *result_limit*
+    characters shown to the model; *effect* None is what the kind says. *tests* are calls that are only made on demand.
+    """
+
+    name: str
+    kind: StoredKind = "http"
+    description: str = ""
+    title: str | None = None
+    title_done: str | None = None
+    parameters: dict[str, Any] | None = None
+    effect: Literal["read", "write"] | None = None
+    idempotent: bool = False
+    concurrency_safe: bool | None = None
+    timeout_s: float = 30.0
+    result_limit: int = RESULT_LIMIT
+    preset: dict[str, Any] = {}
+    output: str | None = None
+    context: tuple[str, ...] = ()
+    untrusted: bool = False
+    resource: str | None = None
+    pinned: bool = False
+    config: dict[str, Any] = {}
+    tests: tuple[ToolExample, ...] = ()
+
+
+ToolOrigin = Literal["file", "api"]
+"""Where a definition comes from: those of files are read-only over the API."""
+
+
+class DefinedTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored tool at its newest version; times are milliseconds since the epoch."""
+
+    id: str
+    version: int
+    source: ToolOrigin
+    definition: ToolDefinition
+    created_at: int
+    updated_at: int
+
+
+class ToolVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a tool's definition, which is never changed."""
+
+    version: int
+    created_at: int
+    definition: ToolDefinition
+
+
+class ToolObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool of a process, defined or not, as operators see it.
+
+    One without a stored definition has its name as *id*, no *version* and no *source*. *parameters* are all, those that
+    have a *preset* too. *place* is the file that defines it. *available* is false while what it needs is not here.
+    """
+
+    id: str
+    name: str
+    title: str | None
+    kind: ToolSource
+    description: str
+    parameters: dict[str, Any]
+    effect: Literal["read", "write"]
+    idempotent: bool
+    concurrency_safe: bool
+    timeout_s: float
+    result_limit: int
+    preset: dict[str, Any] = {}
+    output: str | None = None
+    context: tuple[str, ...] = ()
+    untrusted: bool = False
+    resource: str | None = None
+    pinned: bool = False
+    title_done: str | None = None
+    config: dict[str, Any] = {}
+    tests: tuple[ToolExample, ...] = ()
+    version: int | None = None
+    source: ToolOrigin | None = None
+    place: str | None = None
+    available: bool = True
+
+
+def is_glob(name: str) -> bool:
+    """Return whether *name*, of an agent's `tools` or a hook's `matcher`, is a glob over the names of tools."""
+    return not _GLOB.isdisjoint(name)
+
+
+def secrets_in(value: object) -> frozenset[str]:
+    """Return the names of the secrets that a JSON *value* refers to, in keys too."""
+    return frozenset(SECRET.findall(msgspec.json.encode(value).decode()))
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Return *text* with each reference replaced by the secret of that name in *values*; raises KeyError without."""
+    return SECRET.sub(lambda match: values[match[1]], text)

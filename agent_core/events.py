@@ -1,25 +1,202 @@
-"""The event union: every fact of the log and every live event, as frozen values.
-
-A *fact* is in the log and has a `seq`; a *live* event is only shown. `Fact` and `Live` hold one of the structs below.
-"""
+"""The events of a session: facts, which the log keeps, and live ones."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from agent_core.domain.context import (
-    CacheMissed,
-    CompactionFailed,
-    ContentLeftOut,
-    ContextAdded,
-    ContextCompacted,
-    SnapshotFrozen,
-    ToolsUnavailable,
-)
-from agent_core.domain.controls import Defaults, Override
-from agent_core.domain.decisions import ApprovalDecided, ApprovalRequested, ApprovalVoted, EventBody, HookRuled
-from agent_core.domain.messages import Actor, CallOutcome, LoadedTool, Native, Part, Usage
+from agent_core.agents import HookEvent
+from agent_core.controls import Defaults, Override
+from agent_core.messages import Actor, CallOutcome, LoadedTool, Native, Part, Usage
+from agent_core.schemas import defaults
+
+Ruling = Literal["allow", "deny", "modify", "hold"]
+
+
+class EventBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The body of an event; fields with a default are optional and stay out of the JSON."""
+
+    type: ClassVar[str]
+
+
+class HookRuled(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """A hook's ruling at *event*, on *call* if there is one; *arguments* replace those of the call.
+
+    *error* says why the hook failed or gave an invalid answer; *ruling* is then what its config sets for errors.
+    """
+
+    type: ClassVar[str] = "hook.ruled"
+    hook: str
+    event: HookEvent
+    ruling: Ruling
+    reason: str | None
+    error: str | None = None
+    call: str | None = None
+    arguments: dict[str, Any] | None = None
+
+
+class ApprovalRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """People are asked about one exact call; see `ApprovalConfig` for what they may do, within *timeout_s* seconds.
+
+    *by* is the person whose message started the run, *speakers* are the others who wrote messages in it.
+
+    With a *form*, the JSON Schema of an object, the tool itself asks: *arguments* are what the form is filled with at
+    first, and an approval answers it. *state* names the blob with what the tool needs to go on. *parameters* is the
+    JSON Schema of a tool's *arguments*, for labels and fields; a long one is left out.
+    """
+
+    type: ClassVar[str] = "approval.requested"
+    approval: str
+    call: str
+    step: int
+    tool: str
+    arguments: dict[str, Any]
+    hook: str
+    title: str
+    responders: tuple[str, ...]
+    quorum: int
+    timeout_s: float
+    status: Literal["open"]
+    on_timeout: Literal["deny", "fail"] = "deny"
+    detail: str | None = None
+    edit: bool = False
+    remember: bool = False
+    deliver_to: tuple[str, ...] = ()
+    by: Actor | None = None
+    speakers: tuple[Actor, ...] = ()
+    form: dict[str, Any] | None = None
+    parameters: dict[str, Any] | None = None
+    state: str | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is asked about: *arguments*, of a form its defaults alone, though old logs have invented values too."""
+        return self.arguments if self.form is None else defaults(self.form)
+
+
+class ApprovalVoted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """A vote for an approval that needs several; *votes* is how many approved *arguments* so far."""
+
+    type: ClassVar[str] = "approval.voted"
+    approval: str
+    call: str
+    by: Actor
+    arguments: dict[str, Any]
+    votes: int
+    quorum: int
+    edited: bool = False
+    surface: str | None = None
+
+
+class ApprovalDecided(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of an approval; *arguments* are those that may run, *edited* if they differ from the request's."""
+
+    type: ClassVar[str] = "approval.decided"
+    approval: str
+    call: str
+    tool: str
+    arguments: dict[str, Any]
+    status: Literal["approved", "denied", "expired", "cancelled"]
+    by: Actor | None = None
+    reason: str | None = None
+    edited: bool = False
+    surface: str | None = None
+
+
+ContextKind = Literal["clock", "thread", "memory", "knowledge", "tools", "note"]
+CompactionKind = Literal["prune", "summary", "cut"]
+MissCause = Literal["expired", "prefix", "tools", "system", "model", "evicted", "unknown"]
+
+
+class SnapshotFrozen(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """From now on the prompt of the session begins with the snapshot *hash*."""
+
+    type: ClassVar[str] = "snapshot.frozen"
+    hash: str
+    reason: str
+
+
+class ContextAdded(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """A note for the model, which a step takes; *by* is its context source, *attached*: of the message that follows."""
+
+    type: ClassVar[str] = "context.added"
+    source: ContextKind
+    text: str
+    by: str | None = None
+    attached: bool = False
+
+
+class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """Older messages take less room in the window from now on; the log keeps them. Token counts are estimates.
+
+    `cut`: the window begins at `from_seq`. `summary`: it begins with *summary*, which replaces all before `from_seq`.
+    Of what a `cut` or `summary` left out, the messages that the step at `kept_seq` took stay: a run is at work on them.
+    `prune`: the results of tools before `from_seq` are placeholders. *usage* and *cost* are those of the call of
+    *model* that wrote the summary.
+    """
+
+    type: ClassVar[str] = "context.compacted"
+    kind: CompactionKind
+    from_seq: int
+    tokens_before: int | None
+    tokens_after: int | None
+    kept_seq: int | None = None
+    summary: str | None = None
+    model: str | None = None
+    usage: Usage | None = None
+    cost: str | None = None
+    uncached_cost: str | None = None
+
+    @property
+    def window_seq(self) -> int:
+        """Return the seq from which on the window is built of facts after a `cut` or a `summary`."""
+        return self.from_seq if self.kept_seq is None else min(self.from_seq, self.kept_seq)
+
+
+class ContentLeftOut(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """A model's provider refused what entered the window from `from_seq` to `to_seq`: a note is in its place now.
+
+    With *files*, by their ids, those alone are left out; *names* are of those that a person sent. *code* is that of the
+    failed step, or `refused`.
+    """
+
+    type: ClassVar[str] = "content.left_out"
+    from_seq: int
+    to_seq: int
+    code: str
+    files: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+class CompactionFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """No summary was made: the call of *model* failed as *code*, or answered with none; the window is as it was."""
+
+    type: ClassVar[str] = "compaction.failed"
+    model: str
+    code: str
+    message: str
+    usage: Usage | None = None
+    cost: str | None = None
+    uncached_cost: str | None = None
+
+
+class ToolsUnavailable(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """The agent has no tools of an MCP *server* now; *message* says why. Operators see it, models do not."""
+
+    type: ClassVar[str] = "tools.unavailable"
+    server: str
+    message: str
+
+
+class CacheMissed(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """Step *n* read fewer tokens from the prompt cache than it *expected*; *cause* is why, as far as it is known."""
+
+    type: ClassVar[str] = "cache.missed"
+    n: int
+    expected: int
+    read: int
+    cause: MissCause
+
 
 Stop = Literal["done", "tools", "length", "continue", "refused", "cancelled", "error"]
 StopReason = Literal[

@@ -1,8 +1,9 @@
-"""Messages and their parts, as people and models exchange them."""
+"""Messages and their parts: text, files, calls and results, what a model's call used, and why one failed."""
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, cast
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, cast, get_args
 from unicodedata import category
 
 import msgspec
@@ -233,3 +234,193 @@ def _believed(count: int | None) -> int | None:
 def _sum(a: int | None, b: int | None) -> int | None:
     """Add; a total with an unknown part is itself unknown."""
     return None if a is None or b is None else a + b
+
+
+MAX_FILE = 25_000_000
+"""Bytes of a file, whatever an agent allows."""
+MAX_FILES = 20
+"""Files of one message."""
+MAX_FILE_NAME = 200
+"""Characters of a file's name."""
+KEPT_FOR = 86_400_000
+"""Milliseconds for which a file waits for a message that takes it."""
+MAX_PDF_BYTES, MAX_PDF_PAGES = 5_000_000, 100
+"""Of a PDF that models are sent as it is: all vendors take that, and several fit into one request."""
+MAX_FILE_TEXT = 100_000
+"""Characters of a file that models are shown: as many as a message may have."""
+Reading = Literal["image", "pdf", "docx", "sheet", "text"]
+_WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+_EXCEL = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+_SHEET = "application/vnd.oasis.opendocument.spreadsheet"
+
+
+class FileKind(msgspec.Struct, frozen=True):
+    """One type of files: the *endings* of its names, the first of which it gets, and how it is read."""
+
+    endings: tuple[str, ...]
+    reading: Reading
+
+
+FILE_KINDS: Mapping[str, FileKind] = MappingProxyType(
+    {
+        "image/png": FileKind(("png",), "image"),
+        "image/jpeg": FileKind(("jpg", "jpeg"), "image"),
+        "image/webp": FileKind(("webp",), "image"),
+        "image/gif": FileKind(("gif",), "image"),
+        "application/pdf": FileKind(("pdf",), "pdf"),
+        _WORD: FileKind(("docx",), "docx"),
+        _EXCEL: FileKind(("xlsx",), "sheet"),
+        _SHEET: FileKind(("ods",), "sheet"),
+        "text/plain": FileKind(("txt", "log"), "text"),
+        "text/csv": FileKind(("csv",), "text"),
+        "text/markdown": FileKind(("md", "markdown"), "text"),
+        "application/json": FileKind(("json",), "text"),
+    }
+)
+"""What may be sent, by MIME type. Not SVG and not HTML, which are programs where they are opened."""
+_FORBIDDEN = frozenset('/\\:*?"<>|')
+
+
+class FileObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A File: one that a person sent. *session* is where it is, None until a message or its sender says that."""
+
+    id: str
+    name: str
+    mime: str
+    size: int
+    session: str | None
+    created_at: int
+    agent: str | None
+    actor: str
+    actor_kind: str
+    text: str | None = None
+    pages: int | None = None
+
+    @property
+    def part(self) -> File:
+        """Return the part of a message that names the file."""
+        return File(self.id, self.name, self.mime, self.size, self.text, self.pages)
+
+
+def is_whole(file: File) -> bool:
+    """Return whether models that take files are sent *file*, of which there is a text, as it is."""
+    return file.mime == "application/pdf" and file.size <= MAX_PDF_BYTES and (file.pages or 0) <= MAX_PDF_PAGES
+
+
+def mime_of(file: File) -> str:
+    """Return the type of *file* in small letters, without parameters."""
+    return file.mime.partition(";")[0].strip().lower()
+
+
+def is_text(file: File) -> bool:
+    """Return whether models are shown the bytes of *file* as text."""
+    return mime_of(file).startswith("text/") or mime_of(file) == "application/json"
+
+
+def kind_of_name(name: str) -> str | None:
+    """Return the MIME type that a file's *name* says by its ending."""
+    ending = name.rpartition(".")[2].lower() if "." in name else ""
+    return next((mime for mime, kind in FILE_KINDS.items() if ending in kind.endings), None)
+
+
+def clean_name(name: str, mime: str) -> str:
+    """Return *name* without paths, controls and what systems take for more than a name, with an ending of *mime*."""
+    last = visible(name).replace("\\", "/").rpartition("/")[2]
+    cleaned = " ".join("".join(" " if each in _FORBIDDEN or not each.isprintable() else each for each in last).split())
+    stem, _, ending = cleaned.strip(". ").rpartition(".")
+    endings, other = FILE_KINDS[mime].endings, kind_of_name(ending and f"x.{ending}")
+    if stem and other is not None and FILE_KINDS[other].reading == FILE_KINDS[mime].reading == "image":
+        ending = ending if other == mime else endings[0]  # an image that was encoded in another format
+    elif not stem or ending.lower() not in endings:
+        stem, ending = cleaned, endings[0]
+    stem = stem[: MAX_FILE_NAME - len(ending) - 1].strip(". ")
+    return f"{stem or 'file'}.{ending.lower()}"
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return *text* in at most *limit* characters, 1 or more, with an ellipsis where its end is missing."""
+    return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"
+
+
+FailureKind = Literal[
+    "overloaded",
+    "rate_limited",
+    "network",
+    "error",
+    "context_overflow",
+    "quota",
+    "auth",
+    "misconfigured",
+    "invalid",
+    "content_refused",
+    "file_refused",
+    "stale_reasoning",
+    "controls_refused",
+]
+KINDS: tuple[str, ...] = get_args(FailureKind)
+CONTENT_REFUSED, FILE_REFUSED = "content_refused", "file_refused"
+REFUSALS = frozenset({CONTENT_REFUSED, FILE_REFUSED, "invalid", "stale_reasoning", "refused"})
+"""What the same conversation meets again, however often it is sent; `refused` is the answer of a model itself."""
+
+_EXPLANATIONS: dict[str, str] = {
+    "overloaded": "The model's provider is overloaded. Nothing is lost; please ask again in a few minutes.",
+    "rate_limited": "The model is asked more than its limit allows. Nothing is lost; please ask again shortly.",
+    "network": "The connection to the model broke off. Nothing is lost; please ask again.",
+    "error": "The model's provider had a fault of its own. Nothing is lost; please ask again.",
+    "context_overflow": "This is too long for the model. Please send less at once, or begin a new conversation.",
+    "quota": "The account that pays for the model has reached its limit. Only an operator can fix this.",
+    "auth": "The model's provider does not accept the key it was given. Only an operator can fix this.",
+    "misconfigured": "The model is not set up correctly here. Only an operator can fix this.",
+    "invalid": "The model's provider refused the request. Asking in another way, or in a new conversation, may help.",
+    "content_refused": (
+        "The content filter of the model's provider refused what was sent. "
+        "It is left out from now on; please ask in another way."
+    ),
+    "file_refused": (
+        "The model's provider could not take a file or a picture. It is left out from now on; please go on without it."
+    ),
+    "stale_reasoning": "The model could not take up its earlier thoughts again. Please ask again.",
+    "controls_refused": "The model does not take what this agent asks. Only an operator can fix this.",
+}
+
+
+def explanation(kind: str) -> str:
+    """Return the text for the person who asked when a model call failed finally as *kind*; it names no internals."""
+    return _EXPLANATIONS.get(kind, _EXPLANATIONS["error"])
+
+
+CostGroup = Literal["agent", "actor", "channel", "session", "day"]
+
+
+class CostFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which spending is summed: of UTC days, counted since 1970-01-01, from *first* on and before *end*.
+
+    *agent* is an id or a name, the others are ids.
+    """
+
+    first: int | None = None
+    end: int | None = None
+    agent: str | None = None
+    actor: str | None = None
+    channel: str | None = None
+    session: str | None = None
+
+
+class CostItem(msgspec.Struct, frozen=True, kw_only=True):
+    """What was spent under one *key*: an id, the name of a channel, or a day such as 2026-11-23.
+
+    *key* is None for what people or sessions spent that were deleted; *name* is that of an agent that exists. *runs*
+    are those with a billed model call, each day counted apart; *steps* are answered model calls. *usage* and the costs,
+    decimals in US dollars, sum what is known: *unmeasured* calls lack tokens, *unpriced* ones a price. *uncached_cost*
+    is what the same tokens would cost without a prompt cache.
+    """
+
+    key: str | None
+    name: str | None = None
+    runs: int
+    steps: int
+    unmeasured: int
+    unpriced: int
+    usage: Usage
+    cost: str | None
+    uncached_cost: str | None

@@ -1,16 +1,141 @@
-"""Controls: what a run and each of its steps may do, and the one merge of all levels. Pure."""
+"""What controls a model's call: the model, its settings and its cache; and what of it is refused."""
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
+from difflib import get_close_matches
 from itertools import chain
 from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from agent_core.domain.caching import Caching
-from agent_core.domain.messages import Usage
-from agent_core.domain.structured import is_closed
+from agent_core.errors import InvalidInput
+from agent_core.messages import Usage
+from agent_core.schemas import is_closed, output_problem
+
+LostPart = Literal["all", "snapshot", "messages"]
+"""What is not read any more: the whole prompt, what follows the first change in the snapshot, or the messages."""
+
+
+class PromptCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A model call: when it was asked, in ms, of which *model* (`provider:name`), with what.
+
+    *entries* is how many messages the window had, *controls* are those of its step, as recorded. *usage* is unknown
+    until the call was answered.
+    """
+
+    time: int
+    model: str
+    snapshot: str
+    entries: int
+    controls: dict[str, object]
+    usage: Usage
+
+    @property
+    def prompt(self) -> int | None:
+        """Return the tokens of the whole prompt, None if the provider did not count its uncached part."""
+        cached = (self.usage.cache_read, self.usage.cache_write_short, self.usage.cache_write_long)
+        return None if self.usage.input is None else self.usage.input + sum(count or 0 for count in cached)
+
+
+class Caching(msgspec.Struct, frozen=True, kw_only=True):
+    """How the prompt cache of one model works.
+
+    *least* is the fewest tokens that it keeps, *short_s* and *long_s* the seconds since the last use for which it keeps
+    what was written as short and as long. *exact*: writes are billed, so that it is known to the token what the next
+    call reads; else the cache is free to write and kept as well as it goes.
+
+    *strips*: the API leaves thinking out from before a new user message. *budgets* are the tokens of thinking by effort
+    where they are asked for, and are part of the messages then; *room* those of an answer without `max_output_tokens`.
+    """
+
+    vendor: Literal["anthropic", "openai"]
+    least: int
+    short_s: int
+    long_s: int
+    exact: bool = True
+    strips: bool = False
+    budgets: Mapping[str, int] = {}
+    room: int = 0
+
+    def thinking(self, controls: Mapping[str, object]) -> int:
+        """Return the tokens of thinking that a call with *controls*, as recorded, asks for; 0 where it asks for none.
+
+        A forced choice of a tool, and a tool loop that began without thinking, may still leave it out.
+        """
+        room = controls.get("max_output_tokens")
+        room = min(room, self.room or room) if isinstance(room, int) else self.room
+        return thinking_budget(str(controls.get("effort")), room, self.budgets)
+
+
+class CacheChange(msgspec.Struct, frozen=True):
+    """A control or a part of the prompt that differs between two calls: its *name*, from what to what, and the loss."""
+
+    name: str
+    before: str
+    now: str
+    loses: LostPart
+
+
+def thinking_budget(effort: str, room: int, budgets: Mapping[str, int]) -> int:
+    """Return the tokens of thinking for *effort* in an answer of at most *room*; 0 when too few are left for any."""
+    budget = min(budgets.get(effort, 0), room // 2)
+    return budget if budgets and budget >= min(budgets.values()) else 0
+
+
+def changes(before: PromptCall, now: PromptCall, sent: tuple[Any, Any], caching: Caching) -> list[CacheChange]:
+    """Return what differs between two calls and is part of what their prompts are cached under, the worst loss first.
+
+    *sent* are the tool choices that the API got. The vendors differ: to Anthropic effort, thinking and its budget, the
+    form of the answer and the tool choice are part of the messages; to OpenAI effort and the form are part of the whole
+    prompt, and the tool choice is part of none. Of a call *before* whose controls the log does not name the snapshot
+    alone is compared.
+    """
+    if not before.model:
+        return [CacheChange("snapshot", before.snapshot, now.snapshot, "snapshot")] * (before.snapshot != now.snapshot)
+    is_openai = caching.vendor == "openai"
+    lost: LostPart = "all" if is_openai else "messages"
+    changes: list[CacheChange] = []
+    if before.model != now.model:
+        changes.append(CacheChange("model", before.model, now.model, "all"))
+    if before.snapshot != now.snapshot:
+        changes.append(CacheChange("snapshot", before.snapshot, now.snapshot, "snapshot"))
+    for name in ("effort", "output_schema"):
+        old, new = before.controls.get(name), now.controls.get(name)
+        if old != new:
+            changes.append(CacheChange(name, _as_text(old), _as_text(new), lost))
+    old, new = (call.controls.get("max_output_tokens") for call in (before, now))
+    if old != new and caching.thinking(before.controls) != caching.thinking(now.controls):
+        changes.append(CacheChange("max_output_tokens", _as_text(old), _as_text(new), "messages"))
+    if sent[0] != sent[1] and not is_openai:
+        changes.append(CacheChange("tool_choice", _as_text(sent[0]), _as_text(sent[1]), "messages"))
+    order: tuple[LostPart, ...] = ("all", "snapshot", "messages")
+    return sorted(changes, key=lambda change: order.index(change.loses))
+
+
+def _as_text(value: object) -> str:
+    """Return *value* of a control for a sentence; a schema is not repeated."""
+    match value:
+        case None:
+            return "unset"
+        case str():
+            return value
+        case dict():
+            return "another schema"
+        case _:
+            return str(getattr(value, "tool", value))
+
+
+MAX_NAME = 64
+"""Characters of a name that are compared, those of the longest tool: the time grows with their square."""
+
+
+def hint(name: str, names: Iterable[str]) -> str:
+    """Return ` (did you mean …?)` with the one of *names* that is most like *name*, empty when none is."""
+    matches = get_close_matches(name[:MAX_NAME], list(names), 1)
+    return f" (did you mean `{matches[0]}`?)" if matches else ""
+
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 ToolKind = Literal["function", "client", "none"]
@@ -307,3 +432,91 @@ def _of_form(controls: Controls, able: Abilities) -> str:
         return ""
     text = msgspec.json.encode(schema).decode()
     return f"Your final answer must be one JSON value that fits this JSON Schema, and nothing else: {text}"
+
+
+MAX_STEPS = 200
+MAX_TEMPERATURE = 2
+MAX_CONDITIONS = 100
+MAX_TOKENS = 10**12
+MAX_TOOL_CONTEXT = 64_000
+"""Bytes of JSON: it is stored with every run that sets it."""
+USD = r"[0-9]{1,9}(\.[0-9]{1,9})?"
+"""A decimal amount."""
+
+
+def check(controls: Override, tools: Collection[str], at: str = "controls.") -> None:
+    """Raise `InvalidInput` if an agent with *tools* cannot follow *controls*; *at* is the prefix of the field paths."""
+    _check_choice(controls, tools, at)
+    if isinstance(controls, Defaults):
+        _check_numbers(controls, at)
+        _check_rules(controls, tools, at)
+        for index, condition in enumerate(controls.stop_conditions or ()):
+            _check_known(f"{at}stop_conditions[{index}].tool", [condition.tool], tools)
+        if len(controls.stop_conditions or ()) > MAX_CONDITIONS:
+            raise InvalidInput(f"{at}stop_conditions", f"at most {MAX_CONDITIONS}.")
+        if controls.output_schema is not None and (problem := output_problem(controls.output_schema)):
+            raise InvalidInput(f"{at}output_schema", problem)
+        if controls.budget is not None:
+            _check_budget(controls.budget, f"{at}budget")
+    if isinstance(controls, Controls):
+        check_tool_context(controls.tool_context, at)
+
+
+def check_tool_context(tool_context: Mapping[str, Any] | None, at: str = "") -> None:
+    """Raise `InvalidInput` if *tool_context* is more than a run may bring for its tools."""
+    if len(msgspec.json.encode(tool_context)) > MAX_TOOL_CONTEXT:
+        raise InvalidInput(f"{at}tool_context", f"at most {MAX_TOOL_CONTEXT:,} bytes of JSON.")
+
+
+def _check_numbers(controls: Defaults, at: str) -> None:
+    if controls.max_steps is not None and not 1 <= controls.max_steps <= MAX_STEPS:
+        raise InvalidInput(f"{at}max_steps", f"between 1 and {MAX_STEPS}.")
+    if controls.max_output_tokens is not None and controls.max_output_tokens < 1:
+        raise InvalidInput(f"{at}max_output_tokens", "at least 1.")
+    if controls.temperature is not None and not 0 <= controls.temperature <= MAX_TEMPERATURE:
+        raise InvalidInput(f"{at}temperature", f"between 0 and {MAX_TEMPERATURE}.")
+
+
+def _check_rules(controls: Defaults, tools: Collection[str], at: str) -> None:
+    steps: set[int] = set()
+    for index, rule in enumerate(controls.step_rules or ()):
+        path = f"{at}step_rules[{index}]."
+        if not 1 <= rule.step <= MAX_STEPS:
+            raise InvalidInput(f"{path}step", f"between 1 and {MAX_STEPS}: steps are counted from 1.")
+        if rule.step in steps:
+            raise InvalidInput(f"{path}step", f"there is a rule for step {rule.step} already; merge them.")
+        if rule.tool_choice is None and rule.active_tools is None:
+            raise InvalidInput(path[:-1], "set `tool_choice` or `active_tools`, or remove the rule.")
+        steps.add(rule.step)
+        _check_choice(rule, tools, path)
+
+
+def _check_choice(controls: Override, tools: Collection[str], at: str) -> None:
+    """Check that a choice names tools of the agent, and none that the same level forbids."""
+    choice, active = controls.tool_choice, controls.active_tools
+    if active is not None:
+        _check_known(f"{at}active_tools", active, tools)
+        if len(set(active)) < len(active):
+            raise InvalidInput(f"{at}active_tools", "name each tool once.")
+    if isinstance(choice, NamedTool):
+        _check_known(f"{at}tool_choice.tool", [choice.tool], tools)
+        if active is not None and choice.tool not in active:
+            raise InvalidInput(f"{at}tool_choice.tool", f"`{choice.tool}` is not among the `active_tools`.")
+    if is_forced(choice) and not (tools if active is None else active):
+        raise InvalidInput(f"{at}tool_choice", "a call cannot be required where no tool may be called.")
+
+
+def _check_known(path: str, names: Sequence[str], tools: Collection[str]) -> None:
+    for name in names:
+        if name not in tools:
+            has = listed(sorted(tools)) or "none"
+            raise InvalidInput(path, f"the agent has no tool `{name}`{hint(name, tools)}; its tools are: {has}.")
+
+
+def _check_budget(budget: Budget, path: str) -> None:
+    if budget.usd is None and budget.tokens is None:
+        raise InvalidInput(path, "set `usd`, `tokens` or both.")
+    if budget.usd is not None and (not re.fullmatch(USD, budget.usd) or not Decimal(budget.usd)):
+        raise InvalidInput(f"{path}.usd", 'an amount above 0 as a decimal text, such as "0.50".')
+    if budget.tokens is not None and not 1 <= budget.tokens <= MAX_TOKENS:
+        raise InvalidInput(f"{path}.tokens", f"between 1 and {MAX_TOKENS}.")

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent_core.domain.control_checks import USD
-from agent_core.domain.messages import Actor, Usage
+from agent_core.controls import USD
 from agent_core.errors import InvalidInput, RateLimited
+from agent_core.messages import Actor, Usage
 
 MINUTE, DAY = 60_000, 86_400_000
 """The periods, in milliseconds."""
