@@ -14,9 +14,8 @@ from agent_core.clock import Clock, SystemClock
 from agent_core.context.entries import Encode
 from agent_core.context.source import ContextSource
 from agent_core.counters import Counters
-from agent_core.engine.base import Engine
 from agent_core.engine.local import LocalEngine
-from agent_core.engine.runs import Runs
+from agent_core.engine.pool import Engine, Runs
 from agent_core.errors import InvalidInput
 from agent_core.events import Event
 from agent_core.hooks.chain import Resolver

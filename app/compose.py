@@ -20,10 +20,8 @@ from agent_core import (
     SystemClock,
     Unavailable,
 )
-from agent_core.engine.base import Engine
 from agent_core.engine.local import LocalEngine
-from agent_core.engine.pool import MAX_RUNS
-from agent_core.engine.runs import Runs
+from agent_core.engine.pool import MAX_RUNS, Engine, Runs
 from agent_core.hooks.rules import HookResolvers
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
@@ -33,7 +31,7 @@ from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.mcp.connections import McpConnected
 from agent_core.tools.toolset import Toolset
-from agent_core.uploads.clamd import ClamdCheck
+from agent_core.uploads.reader import ClamdCheck
 from app.addresses import place_of
 from app.api import operations, problems
 from app.api.bodies import openapi

@@ -1,23 +1,173 @@
-"""The pool: the runs that this process drives, a task each."""
+"""Interrupt: stop what a driver is doing, without ending the driver."""
 
 import asyncio
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 
 from agent_core.clock import Clock
-from agent_core.engine.interrupt import Interrupt
-from agent_core.engine.losses import Losses
-from agent_core.engine.membership import Membership
-from agent_core.engine.runs import Runs, Segment
 from agent_core.errors import LostRun, NewerRun, Unavailable
+from agent_core.loop.state import CRASHED, OUTAGE
 from agent_core.store.log import RunRef
 from agent_core.store.work.due import Due
 from agent_core.store.work.runs import WOKEN
 from agent_core.traces import trace_of
+
+
+class Interrupt:
+    """Stops what a driver is doing, without ending the driver."""
+
+    def __init__(self) -> None:
+        self.called = False
+        self.leaving = False
+        """Whether the driver is about to end or wait: nothing is shown of the run any more."""
+        self._acting: asyncio.Task[Any] | None = None
+
+    def __call__(self) -> None:
+        """Interrupt the model call or the tools that run now; the driver then reads the news.
+
+        Once is enough: a second Stop must not disturb how the first one brings things to their end.
+        """
+        self.called = True
+        acting, self._acting = self._acting, None
+        if acting is not None:
+            acting.cancel()
+
+    @contextmanager
+    def listening(self) -> Generator[None]:
+        """Let an interrupt cancel the current task, inside this block and no further."""
+        task = self._acting = asyncio.current_task()
+        try:
+            yield
+        finally:
+            self._acting = None
+            while self.called and task is not None and task.cancelling():
+                task.uncancel()
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Keep an interrupt from cancelling what must be whole, such as an append; it is noticed afterwards."""
+        task, self._acting = self._acting, None
+        try:
+            yield
+        finally:
+            self._acting = task
+
+
+Segment = Callable[[Interrupt], Awaitable[RunRef | None]]
+
+
+class Runs(Protocol):
+    """What an engine needs to know of runs: the core provides it.
+
+    *expire_after* is how many milliseconds without a heartbeat a worker still counts as alive.
+    """
+
+    async def due(self, *, expire_after: int, limit: int) -> list[Due]:
+        """Return this worker's runs and those that need a driver or a check; at most *limit* queued ones."""
+        ...
+
+    async def take(self, run: int, cause: str, *, expire_after: int, epoch: int | None = None) -> RunRef | None:
+        """Make this worker the run's owner, with a new epoch; None when there is nothing to drive.
+
+        *epoch* is the one that the caller saw; if it has changed, another worker took the run, and None is returned.
+        """
+        ...
+
+    async def give_back(self, run: RunRef) -> None:
+        """Leave a run that `take` returned, and that was not begun, to any other worker."""
+        ...
+
+    async def leave(self) -> int:
+        """Leave what this worker owns to any other worker, or to the next start; return how many runs those were."""
+        ...
+
+    def segment(self, run: RunRef) -> Segment:
+        """Return the coroutine function that drives *run* until it waits or ends, and returns the next run, if any."""
+        ...
+
+    def send_heartbeat(self, run: RunRef) -> None:
+        """Send a heartbeat of *run* to its readers."""
+        ...
+
+    def wake_elsewhere(self, run: int) -> None:
+        """Ask the other processes, if there are any, for one with capacity to drive *run*."""
+        ...
+
+    async def tidy(self) -> None:
+        """Remove what has expired and is not looked at any more, and from memory what is outdated."""
+        ...
+
+    async def next_deadline(self, after: int) -> int | None: ...
+
+
+class LossSnapshot(NamedTuple):
+    """The losses when a query began."""
+
+    lost: frozenset[int]
+    cut: frozenset[int]
+
+
+@dataclass(slots=True)
+class Losses:
+    """Keys of runs: *lost* ones had no driver when last looked at; *cut* ones lost theirs to an outage."""
+
+    lost: set[int] = field(default_factory=set[int])
+    cut: set[int] = field(default_factory=set[int])
+
+    def cause_of(self, run: int) -> str | None:
+        """Return why *run* lost its driver: only a crash counts against it. None if it did not lose it."""
+        if run in self.cut:
+            return OUTAGE
+        return CRASHED if run in self.lost else None
+
+    def snapshot(self) -> LossSnapshot:
+        """Return the losses of now, for `update` after a query."""
+        return LossSnapshot(frozenset(self.lost), frozenset(self.cut))
+
+    def update(self, before: LossSnapshot, *, due: Collection[int], own: Collection[int]) -> frozenset[int]:
+        """Note what a query found that began with *before*; return what was lost until now.
+
+        *own* are those of *due* that belong to this worker and have no driver. What was lost during the query stays:
+        the query may have read the moment before.
+        """
+        earlier = frozenset(self.lost)
+        self.cut -= before.cut - set(due)  # taken since, or over when the answer got lost
+        self.lost = {*own, *(self.lost - before.lost)}
+        return earlier
+
+
+class Membership(Protocol):
+    """The status of this worker among all workers of its database."""
+
+    @property
+    def is_well(self) -> bool:
+        """Return whether this worker may own runs now."""
+        ...
+
+    @property
+    def expire_after(self) -> int:
+        """Return after how many milliseconds without a heartbeat another worker has expired."""
+        ...
+
+    def reports(self, error: Exception) -> bool:
+        """Return whether the membership logs the cause of *error* itself: an outage of the database."""
+        ...
+
+
+class SoleWorker:
+    """The membership of the one process that owns its database: every other worker has expired."""
+
+    is_well = True
+    expire_after = 0
+
+    def reports(self, error: Exception) -> bool:  # noqa: ARG002 - the port has it
+        return False
+
 
 _HEARTBEAT_EVERY = 10.0
 MAX_RUNS = 1_000
@@ -232,3 +382,33 @@ def report(error: Exception, membership: Membership) -> None:
         _log.error("sweep.failed", exception=trace_of(error))
     elif membership.is_well:  # else the outage has its own line
         _log.debug("sweep.failed", error=str(error))
+
+
+class Engine(Protocol):
+    """Decides which process drives which run, and wakes runs."""
+
+    @property
+    def worker(self) -> str:
+        """Return the name of this worker, new at every start."""
+        ...
+
+    @property
+    def pool(self) -> Pool:
+        """Return the runs that this process drives."""
+        ...
+
+    async def start(self) -> None:
+        """Become a worker that may own runs; raises `Unavailable`."""
+        ...
+
+    async def wake(self, run: int) -> bool:
+        """Look at a run that was woken, here or elsewhere, and drive it; idempotent. False: there is no capacity."""
+        ...
+
+    async def work(self) -> None:
+        """Sweep for due runs until cancelled: immediately, at every deadline, and at least every second."""
+        ...
+
+    async def stop(self, grace: float) -> None:
+        """Stop driving runs, after at most *grace* seconds; the next worker resumes each from its log."""
+        ...

@@ -16,10 +16,8 @@ from agent_core.agents import Hook, HookEvent, HttpConfig
 from agent_core.clock import Clock
 from agent_core.errors import InvalidInput
 from agent_core.hooks.chain import Allow, Answer, Deny, Modify, Occasion
-from agent_core.net.bounds import Bounds, Fetched, FetchPort
-from agent_core.net.errors import FetchRefused
-from agent_core.net.fetch import FetchFailed
-from agent_core.net.targets import PORTS, check_text, read_target
+from agent_core.net.fetch import Bounds, Fetched, FetchFailed, FetchPort
+from agent_core.net.targets import PORTS, FetchRefused, check_text, read_target
 from agent_core.secrets import Unreadable
 
 PURPOSE = "hook"

@@ -38,8 +38,7 @@ from agent_core.errors import InvalidInput
 from agent_core.hooks import http
 from agent_core.hooks.chain import Allow, Answer, Deny, Occasion
 from agent_core.hooks.http import check_http
-from agent_core.net.errors import FetchRefused
-from agent_core.net.targets import TargetGuard
+from agent_core.net.targets import FetchRefused, TargetGuard
 from agent_core.objects import check_approval
 
 # Letters and symbols without ink: fillers, the grapheme joiner, the blank of Braille, variation selectors.

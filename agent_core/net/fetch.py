@@ -1,23 +1,69 @@
-"""The one guarded fetch: every HTTP request to a host that a user or a model named goes through it.
-
-`net_targets` says what may be asked and `net_addresses` which addresses are public; `net_transport` connects to
-nothing else, `net_exchange` bounds the answer. These two import an HTTP client, so they wait for the first fetch.
-"""
+"""The bounds of a fetch, what it returns, and its port."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from agent_core.clock import Clock, SystemClock
-from agent_core.net.bounds import Bounds, Fetched
-from agent_core.net.errors import FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge
-from agent_core.net.targets import Resolve, TargetGuard
+from agent_core.net.targets import FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge, Resolve, TargetGuard
 
 if TYPE_CHECKING:
     import httpcore2
     import httpx2
 
     from agent_core.net.exchange import Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How long an answer may take and how large it may be.
+
+    *seconds* is for everything; *first_byte* for the head of each answer, with lookup, connection and sending before
+    it; *size* in bytes is that of the body as it comes and once it is unpacked. A head has 64 KiB at most.
+    """
+
+    seconds: float = 30.0
+    first_byte: float = 15.0
+    size: int = 5_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An answer: header names are in lower case, `url` is where it came from in the end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    url: str
+
+
+class FetchPort(Protocol):
+    """Asks another host, as `Fetch` does; raises FetchFailed, whose message may be shown."""
+
+    def __call__(
+        self, url: str, *, method: str, headers: Mapping[str, str], body: bytes, redirects: int, bounds: Bounds
+    ) -> Awaitable[Fetched]: ...
+
+
+_NAME = re.compile("[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
+_VALUE = re.compile("[ -~]*")
+# What belongs to a connection or to the framing of a message; two opinions on these are how requests are smuggled.
+_OURS = frozenset({
+    "accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "te", "trailer",
+    "transfer-encoding", "upgrade",
+})  # fmt: skip
+
+
+def header_fault(name: str, value: str) -> str | None:
+    """Return why the header cannot be sent, without its value; None when it can."""
+    if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
+        return f"The header `{name[:100]!a}` is none: a name and a value are of plain characters."
+    if name.lower() in _OURS or name.lower().startswith("proxy-"):
+        return f"The header `{name}` is not the caller's to set."
+    return None
+
 
 __all__ = ["BOUNDS", "Bounds", "Fetch", "FetchFailed", "FetchRefused", "FetchTimedOut", "FetchTooLarge", "Fetched"]
 _REDIRECTS = 5
@@ -94,6 +140,6 @@ class Fetch:
         return Exchange(self._transport(), self._clock)
 
     def _transport(self) -> "httpx2.AsyncBaseTransport":
-        from agent_core.net.transport import GuardedTransport  # noqa: PLC0415 - as above
+        from agent_core.net.exchange import GuardedTransport  # noqa: PLC0415 - as above
 
         return GuardedTransport(self.guard, self._clock, resolve=self._resolve, dial=self._dial)

@@ -1,6 +1,22 @@
-"""Server-sent events as bytes: network reads in, whole events or their data out."""
+"""Half characters in JSON: the escape of a lone surrogate, as servers write it that cut text by UTF-16 units."""
 
-from agent_core.net.halves import legible
+import re
+
+# An escaped backslash (what follows it is no escape), a pair of surrogates, or one without its other half.
+_ESCAPES = re.compile(rb"\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(\\u[dD][89a-fA-F]\w\w)")
+
+
+def legible(data: bytes) -> bytes:
+    """Return the JSON *data* with U+FFFD for each half of a character, which most parsers refuse."""
+    if b"\\" not in data or b"\\ud" not in data.lower():  # most data
+        return data
+    return _ESCAPES.sub(lambda match: b"\\ufffd" if match[1] else match[0], data)
+
+
+def legible_text(text: str) -> str:
+    """Return *text* as `legible` does if it begins as JSON does; it is valid UTF-8."""
+    return legible(text.encode()).decode() if text[:100].lstrip().startswith(("{", "[", '"')) else text
+
 
 MAX_EVENT = 32 * 1024 * 1024
 """Bytes of one event; the largest answers are far below it, and a server that never ends a line must not fill us."""

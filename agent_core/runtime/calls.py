@@ -20,7 +20,7 @@ from agent_core.loop.announce import UNKNOWN
 from agent_core.loop.state import RunState
 from agent_core.loop.waiting import CallState
 from agent_core.messages import Actor, CallOutcome, File, Part, Render, Text, clean, text_of, visible
-from agent_core.net.halves import legible_text
+from agent_core.net.sse import legible_text
 from agent_core.runtime.renders import shown_by
 from agent_core.runtime.tools.reaching import unknown, unread, with_loaded
 from agent_core.schemas import problems

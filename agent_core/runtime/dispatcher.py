@@ -7,8 +7,7 @@ from typing import Any
 
 import structlog
 
-from agent_core.engine.base import Engine
-from agent_core.engine.runs import Segment
+from agent_core.engine.pool import Engine, Segment
 from agent_core.errors import Unavailable
 from agent_core.store.bus import Bus
 from agent_core.store.log import RunRef

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agent_core.agents import Agent, Snapshot
 from agent_core.clock import Clock
 from agent_core.context.window import Window
-from agent_core.engine.interrupt import Interrupt
+from agent_core.engine.pool import Interrupt
 from agent_core.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
 from agent_core.hooks.chain import Hooks, saying
 from agent_core.loop.announce import announce

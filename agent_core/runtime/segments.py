@@ -12,8 +12,7 @@ from agent_core.agents import Agent, Snapshot
 from agent_core.channels import read_options
 from agent_core.context.source import ContextSource
 from agent_core.controls import ABLE, Abilities
-from agent_core.engine.interrupt import Interrupt
-from agent_core.engine.runs import Segment
+from agent_core.engine.pool import Interrupt, Segment
 from agent_core.errors import LostRun, NotFound
 from agent_core.events import FactBody
 from agent_core.hooks.chain import Hooks, Resolver

@@ -5,7 +5,7 @@ import json
 from typing import Any, NoReturn
 
 from agent_core.messages import clean
-from agent_core.net.halves import legible_text
+from agent_core.net.sse import legible_text
 
 JQ = "jq:"
 MAX_EXPRESSION = 500

@@ -1,21 +1,93 @@
-"""Reads what people send: what it is, whether it may be kept, and what a model can be shown of it."""
+"""What a file is: by its bytes where they say it, else by its name, and never by what alone the sender says. Pure."""
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+import struct
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+import filetype  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
 from agent_core.clock import Clock, SystemClock
 from agent_core.confined.fairness import FairQueue, OwnerBarred, QueueFull
 from agent_core.confined.process import ConfinedProcess, ProcessLost, ProcessUnavailable, TooMuch
 from agent_core.errors import InvalidInput, RateLimited, Unavailable
-from agent_core.messages import FILE_KINDS, clean_name, visible
-from agent_core.uploads.kinds import shown, text_in
+from agent_core.messages import FILE_KINDS, MAX_FILE_TEXT, clean, clean_name, kind_of_name, visible
+
+_ZIP = "application/zip"
+_SAME: dict[str, str] = {"image/apng": "image/png"}
+_HEAD = 8_192
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\b"))
+
+
+def kind_of(data: bytes, name: str, declared: str | None) -> str:
+    """Return the MIME type of a file of `FILE_KINDS`; raises `InvalidInput` for what is none of them.
+
+    *declared* is what the sender says: it decides among texts whose *name* has no ending.
+    """
+    if not data:
+        raise InvalidInput("file", "is empty; send a file that holds something.")
+    guess: Any = filetype.guess(data[:_HEAD])  # pyright: ignore[reportUnknownMemberType]
+    mime: str = "" if guess is None else _SAME.get(guess.mime, guess.mime) or ""
+    named = kind_of_name(name)
+    if mime in FILE_KINDS:
+        return mime
+    if mime == _ZIP and named is not None and FILE_KINDS[named].reading in ("docx", "sheet"):
+        return named
+    wanted = named or ("" if "." in name.strip(".") else (declared or "").partition(";")[0].strip().lower())
+    if not mime and wanted in FILE_KINDS and FILE_KINDS[wanted].reading == "text":
+        return wanted
+    if named is not None:
+        raise InvalidInput("file", f"`{clean(name)[:100]}` does not hold what its name says.")
+    raise InvalidInput("file", f"`{clean(name)[:100]}` is of a type that cannot be sent.")
+
+
+def least_kept(data: bytes, mime: str) -> int:
+    """Return of how many bytes at least the file *data* will be once it is read: an image may become a small one."""
+    match FILE_KINDS[mime].reading:
+        case "image":
+            return 1
+        case "text":
+            return max(1, len(data) // 2 - 1)  # UTF-16 becomes UTF-8, without its mark
+        case _:
+            return len(data)
+
+
+def text_in(data: bytes, mime: str) -> str:
+    """Return the text of a text file; raises `InvalidInput` for bytes that are none."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return _decoded(data, "utf-16")
+    if data.translate(None, _CONTROLS) != data:
+        raise InvalidInput("file", "is no text, though its name says so.")
+    try:
+        text = _decoded(data, "utf-8-sig")
+    except InvalidInput:
+        text = _decoded(data, "cp1252")  # what spreadsheets on Windows still write
+    if mime == "application/json":
+        try:
+            msgspec.json.decode(text, type=msgspec.Raw)  # its syntax: objects would take 25 times the memory
+        except (msgspec.MsgspecError, RecursionError):
+            raise InvalidInput("file", "is no JSON, though its name says so.") from None
+    return text
+
+
+def shown(text: str) -> str | None:
+    """Return the beginning of a *text* that is too long for a model; None when it is short enough."""
+    if len(text) <= MAX_FILE_TEXT:
+        return None
+    return f"{text[:MAX_FILE_TEXT]}\n[The rest is left out: these are {MAX_FILE_TEXT:,} of {len(text):,} characters.]"
+
+
+def _decoded(data: bytes, encoding: str) -> str:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError:
+        raise InvalidInput("file", "is no text that can be read; save it as UTF-8.") from None
+
 
 _WORKER = Path(__file__).with_name("worker.py")
 _RETRY_AFTER, _BARRED_FOR = 5, 60
@@ -137,3 +209,51 @@ async def _place_in(queue: FairQueue, owner: str) -> AsyncGenerator[None]:
 def _text(data: bytes, name: str, mime: str) -> ReadFile:
     text = text_in(data, mime)
     return ReadFile(clean_name(name, mime), mime, text.encode(), shown(text))
+
+
+_CHUNK = 65_536
+_SECONDS = 30.0
+_MAX_NAME = 100
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class ClamdCheck:
+    """Asks a clamd at *address*: `host:port`, or the path of its socket."""
+
+    def __init__(self, address: str, *, seconds: float = _SECONDS) -> None:
+        self._connect, self._seconds = _connector(address), seconds
+
+    async def refusal(self, data: bytes) -> str | None:
+        """Return the name of what clamd found in *data*; raises `Unavailable` when it does not say."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                answer = await self._ask(data)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            raise Unavailable("The check of files cannot be reached now; send the file again in a moment.") from None
+        verdict = answer.decode("utf-8", "replace").partition("stream:")[2].strip("\0\n ")
+        if verdict == "OK":
+            return None
+        if verdict.endswith(" FOUND"):
+            return visible(verdict.removesuffix(" FOUND"))[:_MAX_NAME]
+        raise Unavailable("The check of files gave no answer about this file; is it larger than clamd takes?")
+
+    async def _ask(self, data: bytes) -> bytes:
+        reader, writer = await self._connect()
+        try:
+            writer.write(b"zINSTREAM\0")
+            for at in range(0, len(data), _CHUNK):
+                chunk = data[at : at + _CHUNK]
+                writer.write(struct.pack("!I", len(chunk)) + chunk)
+                await writer.drain()
+            writer.write(struct.pack("!I", 0))
+            await writer.drain()
+            return await reader.readuntil(b"\0")
+        finally:
+            writer.close()
+
+
+def _connector(address: str) -> Callable[[], Awaitable[Connection]]:
+    if address.startswith("/"):
+        return lambda: asyncio.open_unix_connection(address)
+    host, _, port = address.rpartition(":")
+    return lambda: asyncio.open_connection(host.strip("[]"), int(port))

@@ -7,8 +7,8 @@ from typing import Any, Protocol, cast
 from sqlalchemy import Engine
 
 from agent_core import Actor, Core, Event, Fact, Inbound, Receipt, SqliteDatabase, SystemClock, Text
+from agent_core.engine.local import Sweep
 from agent_core.engine.pool import Pool
-from agent_core.engine.sweep import Sweep
 from agent_core.store import log
 from agent_core.store.log import RunRef
 from agent_core.store.postgres.database import PostgresDatabase

@@ -9,7 +9,7 @@ import pytest
 from agent_core import SystemClock
 from agent_core.clock import Clock
 from agent_core.engine.local import LocalEngine
-from agent_core.engine.runs import Runs
+from agent_core.engine.pool import Runs
 from agent_core.runtime.completion import CompletionNotifier
 from tests.conftest import MakeCore
 from tests.polling import until

@@ -9,7 +9,7 @@ import msgspec
 
 from agent_core.agents import Snapshot, ToolSpec
 from agent_core.controls import Abilities, Controls, Effort, NamedTool, is_forced, thinking_budget
-from agent_core.net.trust import trusted
+from agent_core.net.exchange import trusted
 from agent_core.providers import models
 from agent_core.providers.anthropic.encode import MARK, encoder_of, unloaded, wires
 from agent_core.providers.anthropic.fold import AnthropicFold

@@ -9,7 +9,7 @@ import msgspec
 
 from agent_core.agents import Snapshot
 from agent_core.controls import Abilities, Controls, Effort, NamedTool
-from agent_core.net.trust import trusted
+from agent_core.net.exchange import trusted
 from agent_core.providers import models
 from agent_core.providers.base import CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.caching import of_openai

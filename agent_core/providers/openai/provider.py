@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent_core.agents import SEARCH_TOOLS, Snapshot, ToolSpec
 from agent_core.controls import Abilities, Controls, NamedTool
-from agent_core.net.trust import trusted
+from agent_core.net.exchange import trusted
 from agent_core.providers import models
 from agent_core.providers.base import CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.caching import of_openai

@@ -8,8 +8,7 @@ from agent_core.quotas import Origin
 from agent_core.store.store import Store
 from agent_core.store.work import files
 from agent_core.store.work.files import NewFile
-from agent_core.uploads.kinds import kind_of, least_kept
-from agent_core.uploads.reader import FileCheck, FileReader
+from agent_core.uploads.reader import FileCheck, FileReader, kind_of, least_kept
 
 
 class SentFiles:

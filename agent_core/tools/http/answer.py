@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from agent_core.net.bounds import Fetched
+from agent_core.net.fetch import Fetched
 from agent_core.secrets import scrubbed
 from agent_core.tools.http.page import page_text
 

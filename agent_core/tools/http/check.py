@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from agent_core.agents import SECRET, ToolDefinition
 from agent_core.errors import InvalidInput
-from agent_core.net.errors import FetchRefused
-from agent_core.net.headers import header_fault
+from agent_core.net.fetch import header_fault
+from agent_core.net.targets import FetchRefused
 from agent_core.tools.context_headers import PREFIX
 from agent_core.tools.http.config import CONFIG, READS, RequestConfig
 from agent_core.tools.http.places import PLACES, ArgumentPlace, authors_query, place_of

@@ -6,7 +6,7 @@ import msgspec
 
 from agent_core.channels import misfit_in
 from agent_core.errors import InvalidInput
-from agent_core.net.client_credentials import ClientAuth
+from agent_core.net.tokens import ClientAuth
 
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 BodyMode = Literal["json", "form", "query", "none"]

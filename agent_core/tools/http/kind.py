@@ -10,9 +10,9 @@ from msgspec import structs
 from agent_core.agents import ToolDefinition, secrets_in
 from agent_core.clock import Clock
 from agent_core.errors import NotFound
-from agent_core.net.client_credentials import ClientTokens
-from agent_core.net.errors import FetchRefused
 from agent_core.net.fetch import Fetch
+from agent_core.net.targets import FetchRefused
+from agent_core.net.tokens import ClientTokens
 from agent_core.secrets import Unreadable
 from agent_core.tools.base import Tool
 from agent_core.tools.http.check import CheckUrl, check, parameters_of

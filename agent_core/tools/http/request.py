@@ -8,7 +8,7 @@ from typing import Any, cast
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from agent_core.agents import ToolDefinition, filled
-from agent_core.net.headers import header_fault
+from agent_core.net.fetch import header_fault
 from agent_core.tools.http.config import RequestConfig
 from agent_core.tools.http.places import ArgumentPlace, authors_query, declared_in, is_open, place_of
 from agent_core.tools.http.template import Template, template_of

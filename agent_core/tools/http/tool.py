@@ -9,9 +9,9 @@ from urllib.parse import urljoin, urlsplit
 from agent_core.agents import ToolDefinition, ToolSpec, filled, secrets_in
 from agent_core.errors import NotFound
 from agent_core.messages import Text
-from agent_core.net.bounds import Bounds, Fetched, FetchPort
-from agent_core.net.client_credentials import ClientCredentials, ClientTokens, TokenFailed
-from agent_core.net.errors import FetchFailed, FetchRefused, FetchUnreachable
+from agent_core.net.fetch import Bounds, Fetched, FetchPort
+from agent_core.net.targets import FetchFailed, FetchRefused, FetchUnreachable
+from agent_core.net.tokens import ClientCredentials, ClientTokens, TokenFailed
 from agent_core.secrets import Unreadable, scrubbed
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
 from agent_core.tools.context_headers import context_headers

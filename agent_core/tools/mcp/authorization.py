@@ -16,9 +16,9 @@ import msgspec
 
 from agent_core.clock import Clock
 from agent_core.messages import visible
-from agent_core.net.errors import FetchFailed
 from agent_core.net.fetch import Bounds, Fetch
-from agent_core.net.token_endpoint import Granted, OAuthClient, TokenFailed, form_request, granted
+from agent_core.net.targets import FetchFailed
+from agent_core.net.tokens import Granted, OAuthClient, TokenFailed, form_request, granted
 from agent_core.servers import LoginClient, LoginFailed, McpLogin, McpOAuth, McpServer, PendingLogin
 from agent_core.tools.mcp.metadata import (
     SHOWN,

@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from agent_core.messages import visible
-from agent_core.net.errors import FetchRefused
+from agent_core.net.targets import FetchRefused
 from agent_core.servers import McpServer, remedy_of, uses_login
 from agent_core.tools.mcp.marks import CallMark
 from agent_core.tools.mcp.masking import masked

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import httpx2
 
-from agent_core.net.errors import FetchFailed
-from agent_core.net.halves import legible
+from agent_core.net.sse import legible
+from agent_core.net.targets import FetchFailed
 from agent_core.servers import McpServer
 from agent_core.tools.mcp.marks import CURRENT
 from agent_core.tools.mcp.metadata import error_in, scope_in

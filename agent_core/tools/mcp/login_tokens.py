@@ -5,9 +5,8 @@ from contextlib import suppress
 
 from agent_core.clock import Clock, within
 from agent_core.errors import Unavailable
-from agent_core.net.client_credentials import leeway
 from agent_core.net.fetch import Fetch
-from agent_core.net.token_endpoint import TokenFailed
+from agent_core.net.tokens import TokenFailed, leeway
 from agent_core.servers import LoginFailed, McpLogin, McpServer, remedy_of, uses_login
 from agent_core.tools.mcp.authorization import Authorization
 from agent_core.tools.mcp.http_client import Tokens

@@ -12,9 +12,8 @@ import msgspec
 
 from agent_core.errors import ParleyError
 from agent_core.messages import visible
-from agent_core.net.errors import FetchFailed
 from agent_core.net.fetch import BOUNDS, Bounds, Fetch
-from agent_core.net.targets import PORTS, check_text
+from agent_core.net.targets import PORTS, FetchFailed, check_text
 from agent_core.servers import McpServer
 
 FOUND = 200

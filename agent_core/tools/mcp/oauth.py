@@ -6,8 +6,8 @@ The SDK's own provider runs all calls of a server one after another, and waits f
 from dataclasses import replace
 
 from agent_core.clock import Clock
-from agent_core.net.client_credentials import ClientCredentials, ClientTokens, TokenFailed
 from agent_core.net.fetch import Fetch
+from agent_core.net.tokens import ClientCredentials, ClientTokens, TokenFailed
 from agent_core.servers import McpOAuth, McpServer
 from agent_core.tools.mcp.metadata import MetadataRefused, issuers_of, resource_of
 from agent_core.tools.mcp.port import McpUnavailable

@@ -21,7 +21,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from agent_core.messages import visible
-from agent_core.net.halves import legible
+from agent_core.net.sse import legible
 from agent_core.servers import McpServer
 from agent_core.tools.mcp.masking import masked
 

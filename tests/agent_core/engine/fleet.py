@@ -14,8 +14,7 @@ from typing import Any
 from sqlalchemy import text
 
 from agent_core import Clock, Core, Definition, SystemClock
-from agent_core.engine.dbos import DbosEngine
-from agent_core.engine.liveness import Pace
+from agent_core.engine.dbos import DbosEngine, Pace
 from agent_core.store.postgres.bus import PostgresBus
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.store.work.workers import Kind

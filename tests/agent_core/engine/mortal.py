@@ -18,10 +18,8 @@ import structlog
 from sqlalchemy import Connection, text
 
 from agent_core import Core, Inbound
-from agent_core.engine.dbos import DbosEngine
-from agent_core.engine.doorbell import segment_name
-from agent_core.engine.liveness import Pace
-from agent_core.engine.runs import Segment
+from agent_core.engine.dbos import DbosEngine, Pace, segment_name
+from agent_core.engine.pool import Segment
 from agent_core.store.database import Database
 from agent_core.store.hub import Hub
 from agent_core.store.log import RunRef

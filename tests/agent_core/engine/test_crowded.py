@@ -3,9 +3,8 @@
 import asyncio
 from typing import Any, cast
 
-from agent_core.engine.interrupt import Interrupt
 from agent_core.engine.local import LocalEngine
-from agent_core.engine.runs import Runs
+from agent_core.engine.pool import Interrupt, Runs
 from agent_core.store.log import RunRef
 from agent_core.store.work.due import Due
 from agent_core.testing import FakeClock

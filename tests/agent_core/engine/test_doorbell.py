@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from sqlalchemy import make_url
 
-from agent_core.engine.doorbell import Doorbell
+from agent_core.engine.dbos import Doorbell
 from tests.agent_core.engine.fleet import PATIENCE
 from tests.polling import until
 

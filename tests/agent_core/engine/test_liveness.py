@@ -10,7 +10,7 @@ import pytest
 from structlog.contextvars import bound_contextvars, get_contextvars
 from structlog.testing import capture_logs
 
-from agent_core.engine.liveness import Liveness, Load, Pace, _now, this_process
+from agent_core.engine.dbos import Liveness, Load, Pace, _now, this_process
 from tests.cases import for_each
 
 
@@ -130,8 +130,8 @@ def test_everybody_who_lives_beats_before_a_young_process_judges(
         with asyncio.Runner(loop_factory=InstantLoop) as runner:
             now = runner.get_loop().time
             database = Away(gone, back, now)
-            monkeypatch.setattr("agent_core.engine.liveness._now", now)
-            monkeypatch.setattr("agent_core.engine.liveness.engine_of", lambda _, found=database: found)
+            monkeypatch.setattr("agent_core.engine.dbos._now", now)
+            monkeypatch.setattr("agent_core.engine.dbos.engine_of", lambda _, found=database: found)
             runner.run(beating(pace, back + pace.expire_after))
         assert any(beat < gone for beat in database.beats)
         # A process that is born as the database comes back judges so long after its first beat, which is not before.

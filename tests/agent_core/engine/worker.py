@@ -14,8 +14,7 @@ from functools import partial
 from typing import Any
 
 from agent_core import Core
-from agent_core.engine.dbos import DbosEngine
-from agent_core.engine.liveness import end_process
+from agent_core.engine.dbos import DbosEngine, end_process
 from agent_core.store.postgres.bus import PostgresBus
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.testing import ScriptedProvider, call, pause, say

@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from hypothesis import given
 from hypothesis.strategies import integers
 
-from agent_core.net.addresses import special
+from agent_core.net.targets import special
 from tests.cases import for_each
 
 V4, V6 = integers(0, 2**32 - 1), integers(0, 2**128 - 1)

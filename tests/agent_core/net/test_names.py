@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
+from agent_core.net.exchange import SystemResolver
 from agent_core.net.fetch import Bounds, Fetch, FetchFailed, FetchRefused, FetchTimedOut
-from agent_core.net.transport import SystemResolver
 from agent_core.testing import FakeClock
 from tests.agent_core.net.stage import PUBLIC, Names, Roads, moved, ok, serving
 from tests.cases import for_each

@@ -6,8 +6,7 @@ import struct
 import pytest
 
 from agent_core import InvalidInput, Unavailable
-from agent_core.uploads.clamd import ClamdCheck
-from agent_core.uploads.reader import FileReader, ReadFile
+from agent_core.uploads.reader import ClamdCheck, FileReader, ReadFile
 
 
 async def _clamd(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

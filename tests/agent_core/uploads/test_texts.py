@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from agent_core.errors import InvalidInput
-from agent_core.uploads.kinds import text_in
+from agent_core.uploads.reader import text_in
 from tests.cases import for_each
 
 MANY = """
 import resource
-from agent_core.uploads.kinds import text_in
+from agent_core.uploads.reader import text_in
 data = b"[" + b"{}," * 3_300_000 + b"{}]"
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 text_in(data, "application/json")

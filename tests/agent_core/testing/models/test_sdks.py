@@ -8,7 +8,7 @@ import anthropic
 import openai
 import pytest
 
-from agent_core.net.trust import trusted
+from agent_core.net.exchange import trusted
 from agent_core.testing.models import FakeModels, native
 from agent_core.testing.script import call, fail, finish, refuse, say, think, usage
 from tests.cases import for_each

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_core.messages import Text
-from agent_core.net.bounds import Fetched
+from agent_core.net.fetch import Fetched
 from agent_core.tools.base import Done, ToolError
 from agent_core.tools.defined import CatalogTool
 from agent_core.tools.http import tool as http_tool

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from agent_core.net.client_credentials import ClientCredentials, ClientTokens, TokenFailed
 from agent_core.net.fetch import Fetch
+from agent_core.net.tokens import ClientCredentials, ClientTokens, TokenFailed
 from agent_core.testing import FakeClock
 from tests.agent_core.net.stage import ok
 from tests.agent_core.tools.http.calling import Calling

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core.clock import SystemClock
-from agent_core.net.bounds import Fetched
-from agent_core.net.fetch import Fetch
+from agent_core.net.fetch import Fetch, Fetched
 from agent_core.servers import LoginFailed, McpOAuth, McpServer, PendingLogin
 from agent_core.tools.mcp.authorization import Authorization
 from agent_core.tools.mcp.oauth import McpTokens
