@@ -11,8 +11,7 @@ from pydantic import SecretStr
 from agent_core import Clock
 from agent_core.providers.base import Provider
 from agent_core.providers.demo import DemoProvider
-from agent_core.providers.extras import Extras
-from agent_core.providers.models import Vision
+from agent_core.providers.models import Extras, Vision
 from app.settings import DEMO, Settings
 
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -78,15 +77,15 @@ def _connected(settings: Settings) -> Iterator[Connected]:
         rest: _Rest = {"name": name, "extras": extras, "vision": endpoint.vision}
         match endpoint.kind:
             case "anthropic":
-                from agent_core.providers.anthropic.provider import anthropic  # noqa: PLC0415
+                from agent_core.providers.anthropic import anthropic  # noqa: PLC0415
 
                 yield anthropic(api_key=key, base_url=endpoint.base_url or ANTHROPIC_URL, **rest)
             case "openai":
-                from agent_core.providers.openai.provider import openai  # noqa: PLC0415
+                from agent_core.providers.openai import openai  # noqa: PLC0415
 
                 yield openai(api_key=key, base_url=endpoint.base_url or OPENAI_URL, **rest)
             case "openai-compatible":
-                from agent_core.providers.compatible.provider import compatible  # noqa: PLC0415
+                from agent_core.providers.compatible import compatible  # noqa: PLC0415
 
                 yield compatible(api_key=key, base_url=endpoint.base_url or OPENAI_URL, **rest)
 

@@ -5,15 +5,36 @@ what came in one read as one event, so a provider must not split a read into man
 Failure of a model call is data (`CallFailed`), never an exception; exceptions are programming errors.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+import base64
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast
+from functools import lru_cache, partial
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import msgspec
+import structlog
+from msgspec.structs import replace
 
 from agent_core.agents import Snapshot
+from agent_core.clock import Clock, SystemClock
 from agent_core.controls import Abilities, Controls
-from agent_core.messages import MAX_TOKENS, Citation, FailureKind, Message, NativePiece, Usage
+from agent_core.messages import (
+    MAX_TOKENS,
+    Citation,
+    FailureKind,
+    File,
+    Message,
+    NativePiece,
+    Part,
+    Text,
+    ToolResult,
+    Usage,
+    clean,
+    is_text,
+    is_whole,
+    mime_of,
+)
 
 FinishReason = Literal["done", "tools", "length", "continue", "refused"]
 Files = Mapping[str, bytes]
@@ -253,3 +274,328 @@ def decoded(raw: msgspec.Raw) -> object:
 def neutral(message: Message, _files: Files) -> bytes:
     """Return *message* as neutral JSON: the encoder of providers that speak no wire of their own."""
     return msgspec.json.encode(message)
+
+
+Lacks = Literal["all", "search"]
+"""What a request was left without: cache marks, or these and what a search loads."""
+
+Head = tuple[str, str]
+"""A session, and the hash of the snapshot that its requests begin with."""
+
+_MAX_HEADS = 10_000
+REMEMBERED = 3_600_000
+"""Milliseconds for which a model gets no fields after it refused them: by then its server may have been repaired."""
+_log = structlog.get_logger("parley.providers")
+_CACHE = r"(?<!\w)(?:cache_control|prompt_cache_(?:key|options|breakpoint))(?!\w)"
+_SEARCH = r"(?<!\w)(?:defer_loading|tool_reference|tool_search)(?!\w)"
+_NOUN = r"(?:field|param|parameter|argument|property|propertie|key|name|input|option|attribute|member)s?"
+_STRANGE = r"(?:unknown|unsupported|unrecogni[sz]ed|unexpected)"
+_REMEDIES: dict[Lacks, str] = {
+    "all": "it gets no cache marks; `prompt_caching: false` on its agents asks for none",
+    "search": "its agents get the router's own tools; `router: meta` on them asks for no search",
+}
+_IN_SCHEMA = re.compile(r"schema|context=|\b(?:properties|parameters)[.,/\[]")
+"""What a refusal names that is about the parameters of a tool, which may have any names."""
+_SAYINGS = re.compile(r"[;\n]|\.\s")
+_MARKS = re.compile("[`'\"]")
+_EXPECTED = re.compile(r", expected [^;\n]*")
+"""The fields that a server does know, which some of them list."""
+
+
+def _refusing(field: str) -> re.Pattern[str]:
+    """Return how servers say that they do not know a *field*, a pattern."""
+    return re.compile(
+        rf"(?:{_STRANGE}|extra|extraneous|additional)[ _](?:\w+ ){{0,2}}{_NOUN}\b|extra_forbidden"
+        rf"|{field}[^ ]* (?:(?:is|was|are) (?:currently )?)?(?:{_STRANGE}|not (?:supported|recogni[sz]ed))\b(?! value)"
+        rf"|does(?: not|nt) support .*{field}"
+    )
+
+
+_FIELDS = {field: (re.compile(field), _refusing(field)) for field in (_CACHE, _SEARCH)}
+
+
+def knows_no_cache(param: str, code: str | None, text: str | None) -> bool:
+    """Return whether a refusal says that a field of the prompt cache is unknown, rather than wrongly used.
+
+    *param* is the field that it names, if any. The field and the words of it must be in one sentence.
+    """
+    return _knows_none(_CACHE, _sentences(param, code, text))
+
+
+def knows_no_search(param: str, code: str | None, text: str | None) -> bool:
+    """Return whether a refusal says that a field of the search for tools is unknown; see `knows_no_cache`."""
+    return _knows_none(_SEARCH, _sentences(param, code, text))
+
+
+def _sentences(param: str, code: str | None, text: str | None) -> list[str]:
+    """Return what a refusal says, without marks; empty where it is about the parameters of a tool."""
+    whole = _EXPECTED.sub("", _MARKS.sub("", f"{param}: {code or ''} {text or ''}").lower())
+    return [] if _IN_SCHEMA.search(whole) else _SAYINGS.split(whole)
+
+
+def _knows_none(field: str, sentences: list[str]) -> bool:
+    named, refuses = _FIELDS[field]
+    return any(named.search(each) and refuses.search(each) for each in sentences)
+
+
+class Spare(NamedTuple):
+    """The same request without what was refused: its *body*, and what to call with the refusal once it is answered."""
+
+    body: Callable[[], bytes]
+    accepted: Callable[[CallFailed], None]
+    lacks: Lacks
+
+    def answers(self, refusal: CallFailed) -> bool:
+        """Return whether it lacks what *refusal* is about."""
+        return refusal.search_unknown if self.lacks == "search" else refusal.cache_unknown
+
+
+class OptionalFields:
+    """The fields that models of one provider were found to refuse; what is not known to be refused is sent."""
+
+    def __init__(self, provider: str, clock: Clock | None = None) -> None:
+        self._provider, self._clock = provider, clock or SystemClock()
+        self._refusing = dict[tuple[str, Lacks], int]()
+        self._without = dict[tuple[str, Lacks, Head], None]()
+
+    def taken(self, model: str, what: Lacks = "all") -> bool:
+        """Return whether *model* gets *what*."""
+        since = self._refusing.get((model, what))
+        return since is None or self._clock.now() - since >= REMEMBERED
+
+    def taken_by(self, head: Head, model: str, what: Lacks) -> bool:
+        """Return whether requests of *model* with *head* get *what*, which is in the prefix that they share.
+
+        Once one went without, all do: what is remembered of the model ends, and a running session's prefix stays.
+        """
+        if (key := (model, what, head)) in self._without or not self.taken(model, what):
+            self._decide(key)
+            return False
+        return True
+
+    def _decide(self, key: tuple[str, Lacks, Head]) -> None:
+        self._without.pop(key, None)
+        self._without[key] = None
+        if len(self._without) > _MAX_HEADS:
+            del self._without[next(iter(self._without))]
+
+    def without(self, model: str, body: Callable[[], bytes], lacks: Lacks = "all", head: Head | None = None) -> Spare:
+        """Return what to ask *model* instead, once it says that it does not know what *body* *lacks*.
+
+        With a *head* all later requests with it lack that too.
+        """
+        return Spare(body, partial(self._learn, model, lacks, head), lacks)
+
+    def _learn(self, model: str, lacks: Lacks, head: Head | None, refusal: CallFailed) -> None:
+        """Note that *model* answers a request that *lacks* what it gave *refusal* to."""
+        if head is not None:
+            self._decide((model, lacks, head))
+        if self.taken(model, lacks):
+            event = "search.refused" if lacks == "search" else "cache.refused"
+            _log.warning(event, provider=self._provider, model=model, said=refusal.message, remedy=_REMEDIES[lacks])
+        self._refusing[model, lacks] = self._clock.now()
+
+
+_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_PDF = "application/pdf"
+UNSEEN = "a picture, and this model cannot see pictures"
+"""Why a note stands for a picture."""
+ANSWER = "answer"
+"""The name of an output schema, which the APIs require."""
+_OTHER = re.compile(r"[^a-zA-Z0-9_-]")
+_STARTS = 64
+
+
+class Readable(NamedTuple):
+    """A file that a model reads as it is; each wire has its own form for it."""
+
+    kind: Literal["image", "pdf"]
+    mime: str
+    data: bytes
+    name: str
+
+    @property
+    def url(self) -> str:
+        """Return the bytes as a data URL."""
+        return f"data:{self.mime};base64,{base64.b64encode(self.data).decode()}"
+
+
+def readable(parts: Iterable[Part], files: Files, *, pdfs: bool = True) -> Iterator[Readable | str]:
+    """Yield what a model is shown of *parts*: files and text, without blank text, which the APIs refuse.
+
+    Without *pdfs* their text stands for them, where there is one.
+    """
+    for part in parts:
+        if isinstance(part, Text) and part.text.strip():
+            yield part.text
+        elif isinstance(part, File):
+            if part.text is not None and not (pdfs and is_whole(part)):
+                yield _text(part, files.get(part.text))
+            else:
+                yield _file(part, files.get(part.file))
+
+
+def _text(file: File, data: bytes | None) -> str:
+    """Return the text that stands for *file*."""
+    if data is None:
+        return note(file, "it is no longer stored")
+    return f"[File {file.name}]\n{data.decode(errors='replace')}"
+
+
+def _file(file: File, data: bytes | None) -> Readable | str:
+    """Return the bytes of *file*, its text, or a note that says why there is neither."""
+    mime = mime_of(file)
+    if data is None:
+        return note(file, "it is no longer stored")
+    if not data:
+        return note(file, "it is empty")
+    if mime in _IMAGES or mime == _PDF:
+        return Readable("pdf" if mime == _PDF else "image", mime, data, file.name)
+    if is_text(file):
+        return _text(file, data)
+    return note(file, "files of this type cannot be read")
+
+
+@lru_cache(maxsize=256)
+def blind(encode: Encode) -> Encode:
+    """Return *encode* for a model that sees no pictures, the same for the same: the name and size stand for each."""
+
+    def encode_blind(message: Message, files: Files) -> bytes:
+        return encode(_without_pictures(message) if message.role != "assistant" else message, files)
+
+    return encode_blind
+
+
+def _without_pictures(message: Message) -> Message:
+    parts = tuple(map(_unseen, message.parts))
+    return message if parts == message.parts else replace(message, parts=parts)
+
+
+def _unseen(part: Part) -> Part:
+    match part:
+        case File() if mime_of(part) in _IMAGES and part.text is None:
+            return Text(note(part, UNSEEN))
+        case ToolResult():
+            return replace(part, parts=tuple(map(_unseen, part.parts)))
+        case _:
+            return part
+
+
+def note(file: File, why: str) -> str:
+    """Return the text that replaces *file* where it cannot be shown."""
+    return f"[File {file.name} ({file.mime}, {file.size} bytes): {why}]"
+
+
+def plain_name(name: str, limit: int) -> str:
+    """Return *name* as the APIs take it, with up to *limit* characters: a model may have called a tool by any name."""
+    return _OTHER.sub("_", name)[:limit] or "unnamed"
+
+
+def joined(start: bytes, wires: Iterable[bytes], end: bytes) -> bytes:
+    """Return *start*, the *wires* that are not empty with commas between them, and *end*.
+
+    A conversation may be megabytes, so it is copied once; a comma comes first unless *start* opens the list.
+    """
+    pieces = [start]
+    for wire in wires:
+        if wire:
+            pieces += (b",", wire)
+    if start.endswith(b"[") and len(pieces) > 1:
+        del pieces[1]
+    pieces.append(end)
+    return b"".join(pieces)
+
+
+class RewrittenEntry(NamedTuple):
+    """A message of the window with another request JSON than it was given, for a server that refused that."""
+
+    message: Message
+    wire: bytes
+
+
+class Starts:
+    """The starts of requests, made once per snapshot and its cache marks; the least recently used one is dropped."""
+
+    def __init__(self, make: Callable[..., bytes]) -> None:
+        self._make = make
+        self._made: dict[tuple[object, ...], bytes] = {}
+
+    def of(self, snapshot: Snapshot, *marks: object) -> bytes:
+        """Return the start of a request with *snapshot* and *marks*, what else the maker takes."""
+        key = (snapshot.hash, *marks)
+        start = self._made.pop(key, None)
+        self._made[key] = start = self._make(snapshot, *marks) if start is None else start
+        if len(self._made) > _STARTS:
+            del self._made[next(iter(self._made))]
+        return start
+
+
+MAX_CITATIONS = 200
+"""Citations kept of one answer: a page of text with two sources in each line has about a hundred."""
+_QUOTED, _NAME, _ADDRESS = 1_000, 300, 2_000
+_WEB = ("https://", "http://")
+
+
+class _WireCitation(msgspec.Struct):
+    """The fields that we read of a citation of any type; a server may send any of them as null."""
+
+    type: str | None = None
+    cited_text: str | None = None
+    title: str | None = None
+    document_title: str | None = None
+    filename: str | None = None
+    url: str | None = None
+    source: str | None = None
+    document_index: int | None = None
+    search_result_index: int | None = None
+    index: int | None = None
+    start_index: int | None = None
+    end_index: int | None = None
+
+
+def citation(raw: msgspec.Raw | bytes, start: int | None = None, end: int | None = None) -> Citation | None:
+    """Return the citation *raw* as JSON, for the code points from *start* to *end* of its part.
+
+    Without them those are taken that the vendor states. What is quoted is cut to 1,000 characters and a name to 300,
+    and an address over 2,000 is left out, as are all ids: a vendor's id of a file means nothing elsewhere. Return None
+    for what is no citation or names no source.
+    """
+    try:
+        fields = msgspec.json.decode(raw, type=_WireCitation)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if start is None and _is_range(fields.start_index, fields.end_index):
+        start, end = fields.start_index, fields.end_index
+    address, name = _short(fields.url, _ADDRESS), _short(fields.source, _ADDRESS)
+    if address is None and name is not None and name.startswith(_WEB):
+        address, name = name, None
+    index = next((n for n in (fields.document_index, fields.search_result_index, fields.index) if n is not None), None)
+    neutral = Citation(
+        start=start,
+        end=end,
+        text=_cut(fields.cited_text, _QUOTED),
+        title=_cut(fields.title or fields.document_title or fields.filename, _NAME),
+        url=address if address is not None and address.startswith(_WEB) else None,
+        source=name,
+        index=index if index is not None and index >= 0 else None,
+    )
+    return neutral if neutral.text or neutral.title or neutral.url or neutral.source else None
+
+
+def within(citation: Citation, length: int) -> Citation:
+    """Return *citation* without its stretch where that is not in a text of *length* code points."""
+    if citation.end is None or citation.end <= length:
+        return citation
+    return msgspec.structs.replace(citation, start=None, end=None)
+
+
+def _is_range(start: Any, end: Any) -> bool:
+    return start is not None and end is not None and 0 <= start < end
+
+
+def _cut(text: str | None, limit: int) -> str | None:
+    return clean(text)[:limit] or None if text else None
+
+
+def _short(text: str | None, limit: int) -> str | None:
+    return clean(text) if text and len(text) <= limit else None

@@ -1,15 +1,18 @@
-"""The demo provider: a deterministic, offline stand-in for a model, which introduces itself as one."""
+"""The demo model: answers without a key, with figures, tools and approvals."""
 
 import asyncio
 import json
 import re
 import zlib
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, cast
+
+import msgspec
 
 from agent_core.agents import ToolSpec
 from agent_core.clock import Clock
+from agent_core.context.summaries import ASKED
 from agent_core.controls import ABLE, Abilities, permitted
 from agent_core.messages import UNKNOWN_USAGE, Text, ToolCall, ToolResult, text_of
 from agent_core.providers.base import (
@@ -26,9 +29,239 @@ from agent_core.providers.base import (
     UsageReport,
     neutral,
 )
-from agent_core.providers.demo_figures import figures_asked, presented
-from agent_core.providers.demo_summary import summary_of
-from agent_core.providers.demo_uses import LISTED, fault_of, sample, uses, without
+
+_Object = dict[str, Any]
+_ASKED = re.compile(
+    r"\bsample\s+(?:(?P<table>table)|(?P<heatmap>heat\s?map)"
+    r"|(?:(?P<kind>bar|column|line|area|pie|scatter)\s+)?(?:chart|graph|plot))",
+    re.IGNORECASE,
+)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun")
+_VISITS: Final[Mapping[str, tuple[int, ...]]] = {
+    "Search": (420, 510, 480, 610, 690, 740),
+    "Friends": (180, 160, 230, 250, 310, 290),
+}
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri")
+_HOURS = ("9:00", "11:00", "13:00", "15:00", "17:00")
+_TABLE: Final[_Object] = {
+    "title": "Sample: a small shop",
+    "columns": [
+        {"key": "product", "label": "Product"},
+        {"key": "sold", "label": "Sold", "format": "integer"},
+        {"key": "revenue", "label": "Revenue", "format": "currency:EUR"},
+        {"key": "change", "label": "Change", "format": "percent"},
+        {"key": "restocked", "label": "Restocked", "format": "date"},
+    ],
+    "rows": [
+        {"product": "Teapot", "sold": 1240, "revenue": 30876.0, "change": 0.12, "restocked": "2026-01-12"},
+        {"product": "Kettle", "sold": 385, "revenue": 18287.5, "change": -0.034, "restocked": "2026-02-03"},
+        {"product": "Cup", "sold": 5210, "revenue": 41159.0, "change": 0.271, "restocked": "2026-02-20"},
+        {"product": "Tea towel", "sold": 96, "revenue": 1142.4, "change": 0.0, "restocked": "2025-11-30"},
+    ],
+}
+
+
+def figures_asked(text: str) -> Iterator[tuple[str, _Object]]:
+    """Yield the tool and the arguments of each sample that *text* asks for, the first one of each tool."""
+    figures = dict[str, _Object]()
+    for match in _ASKED.finditer(text):
+        if match["table"]:
+            figures.setdefault("render_table", _TABLE)
+        else:
+            kind = "heatmap" if match["heatmap"] else (match["kind"] or "bar").lower()
+            figures.setdefault("render_chart", _chart("bar" if kind == "column" else kind))
+    yield from figures.items()
+
+
+def presented(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Return the sentence that goes with what *tool* has drawn."""
+    if tool == "render_table":
+        return "Here is the sample table." if arguments == _TABLE else "Here is the table."
+    title = str(arguments.get("title"))
+    kind = next((kind for kind in _CHARTS if title == _CHARTS[kind][0]), None)
+    if kind is None:
+        return "Here is the chart."
+    return "Here is the sample heatmap." if kind == "heatmap" else f"Here is the sample {kind} chart."
+
+
+def _chart(kind: str) -> _Object:
+    title, mark, rows, encoding = _CHARTS[kind]
+    return {"title": title, "vega_lite_spec": {"mark": mark, "data": {"values": rows}, "encoding": encoding}}
+
+
+def _field(name: str, type: str = "quantitative", **more: Any) -> _Object:
+    return {"field": name, "type": type, **more}
+
+
+def _monthly(*sources: str) -> list[_Object]:
+    return [
+        {"month": month, "source": source, "visits": visits}
+        for source in sources
+        for month, visits in zip(_MONTHS, _VISITS[source], strict=True)
+    ]
+
+
+_MONTH: Final = _field("month", "ordinal", sort=None, title="Month")
+_COUNT: Final = _field("visits", title="Visits")
+_SOURCE: Final = _field("source", "nominal", title="From")
+_CHARTS: Final[Mapping[str, tuple[str, str, list[_Object], _Object]]] = {
+    "bar": ("Sample: visits per month", "bar", _monthly("Search"), {"x": _MONTH, "y": _COUNT}),
+    "line": (
+        "Sample: visits over time",
+        "line",
+        _monthly("Search", "Friends"),
+        {"x": _MONTH, "y": _COUNT, "color": _SOURCE},
+    ),
+    "area": (
+        "Sample: all visits over time",
+        "area",
+        _monthly("Search", "Friends"),
+        {"x": _MONTH, "y": _COUNT, "color": _SOURCE},
+    ),
+    "pie": (
+        "Sample: where visits come from",
+        "arc",
+        [{"source": "Search", "visits": 3450}, {"source": "Friends", "visits": 1420}, {"source": "Ads", "visits": 610}],
+        {"theta": _COUNT, "color": _SOURCE},
+    ),
+    "scatter": (
+        "Sample: price and number sold",
+        "point",
+        [{"price": 5 + 4 * n, "sold": 520 - 38 * n + (n * 53) % 61} for n in range(12)],
+        {"x": _field("price", title="Price"), "y": _field("sold", title="Sold")},
+    ),
+    "heatmap": (
+        "Sample: visits by day and hour",
+        "rect",
+        [
+            {"day": day, "hour": hour, "visits": 12 + (7 * d + 5 * h) % 23 + 6 * h}
+            for d, day in enumerate(_DAYS)
+            for h, hour in enumerate(_HOURS)
+        ],
+        {
+            "x": _field("hour", "ordinal", sort=None, title="Hour"),
+            "y": _field("day", "ordinal", sort=None, title="Day"),
+            "color": _COUNT,
+        },
+    ),
+}
+"""Title, mark, rows and encoding of each kind."""
+
+
+HEADING = "People asked, the newest last:"
+_MAX_LINES, _LENGTH = 20, 200
+_ITEM = "- "
+
+
+def summary_of(messages: Sequence[RequestEntry], is_note: Sequence[bool]) -> str | None:
+    """Return the summary if the newest of *messages* asks for one; *is_note* says which are not of people."""
+    if not messages or ASKED not in text_of(messages[-1].message.parts):
+        return None
+    requests: list[str] = []
+    for entry, noted in zip(messages[:-1], is_note, strict=False):
+        text = text_of(entry.message.parts).strip()
+        if noted and HEADING in text:
+            requests += [line.removeprefix(_ITEM) for line in text.split("\n") if line.startswith(_ITEM)]
+        elif entry.message.role == "user" and not noted and text:
+            requests.append(" ".join(text.split())[:_LENGTH])
+    return "\n".join([HEADING, *(f"{_ITEM}{line}" for line in requests[-_MAX_LINES:])])
+
+
+MAX_USES = 16
+"""How many uses of one message are read."""
+LISTED = 20
+"""How many tools a sentence lists."""
+_USE = re.compile(r"\buse\s{1,3}(`?)(?P<tool>[A-Za-z0-9_-]{1,64})\1(?![\w`])[:\s]{0,3}", re.IGNORECASE)
+_SAMPLES: Final[dict[object, Any]] = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A tool by the name that was written, its arguments (None when what follows is no JSON object, as *fault* says).
+
+    The text from *start* to *end* is about nothing else.
+    """
+
+    tool: str
+    arguments: dict[str, Any] | None
+    fault: str
+    start: int
+    end: int
+
+
+def uses(text: str, tools: Sequence[ToolSpec]) -> Iterator[Use]:
+    """Yield the uses in *text*; without arguments only of one of *tools*, or when the text says nothing else."""
+    names, position = {tool.name for tool in tools}, 0
+    for _ in range(MAX_USES):
+        while (match := _USE.search(text, position)) is not None:
+            position = match.end()
+            if text.startswith("{", position) or match["tool"] in names or match.group().strip() == text.strip():
+                break
+        if match is None:
+            return
+        use = _read(text, match)
+        yield use
+        position = use.end
+
+
+def without(text: str, uses: Sequence[Use]) -> str:
+    """Return what *text* says beside its *uses*."""
+    rest, position = "", 0
+    for use in uses:
+        rest += f"{text[position : use.start]} "
+        position = use.end
+    return rest + text[position:]
+
+
+def fault_of(use: Use, tools: Sequence[ToolSpec]) -> str | None:
+    """Return why *use* calls none of *tools*, in a sentence with what can be used; None when it does."""
+    named = {tool.name: tool for tool in tools}
+    if use.tool not in named:
+        return f"There is no tool `{use.tool}`; {listed(tools)}"
+    if use.arguments is None:
+        return (
+            f"What follows `use {use.tool}` is no JSON object ({use.fault}). Write it like this: "
+            f"`{sample(named[use.tool])}`."
+        )
+    return None
+
+
+def listed(tools: Sequence[ToolSpec]) -> str:
+    """Return the names of *tools* as the end of a sentence."""
+    names = [f"`{tool.name}`" for tool in tools[:LISTED]]
+    more = f" and {len(tools) - LISTED} more" if len(tools) > LISTED else ""
+    return f"I can use {', '.join(names)}{more}." if names else "this agent has no tools."
+
+
+def sample(tool: ToolSpec) -> str:
+    """Return what a person may write to use *tool*, with a value for each argument that it requires."""
+    properties = cast("dict[str, Any]", tool.parameters.get("properties") or {})
+    required = cast("list[str]", tool.parameters.get("required") or [])
+    values = {name: _value(properties.get(name)) for name in required}
+    return f"use {tool.name} {json.dumps(values, ensure_ascii=False)}"
+
+
+def _value(schema: Any) -> Any:
+    fields = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    if isinstance(listed := fields.get("enum"), list) and listed:
+        return cast("list[Any]", listed)[0]
+    return _SAMPLES.get(fields.get("type") if isinstance(fields.get("type"), str) else None, "…")
+
+
+def _read(text: str, match: re.Match[str]) -> Use:
+    """Return the use at *match*, with the JSON object after it; what cannot be read is taken up to the end."""
+    start, end = match.end(), match.end()
+    if not text.startswith("{", start):
+        return Use(match["tool"], {}, "", match.start(), end)
+    try:
+        end = json.JSONDecoder().raw_decode(text, start)[1]
+        arguments = msgspec.json.decode(text[start:end])
+    except json.JSONDecodeError as error:
+        return Use(match["tool"], None, f"{error.msg}, character {error.pos - start + 1}", match.start(), len(text))
+    except (ValueError, RecursionError):  # what only Python takes for JSON, half a character, a thousand levels
+        return Use(match["tool"], None, "it cannot be read", match.start(), len(text))
+    return Use(match["tool"], arguments, "", match.start(), end)
+
 
 DEFAULT_RATE = 50.0
 BREATH = 16

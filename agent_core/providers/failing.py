@@ -11,8 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from agent_core.messages import CONTENT_REFUSED, FILE_REFUSED, FailureKind, shorten
-from agent_core.providers.base import CallFailed
-from agent_core.providers.marking import knows_no_cache, knows_no_search
+from agent_core.providers.base import CallFailed, knows_no_cache, knows_no_search
 
 RETRYABLE: frozenset[FailureKind] = frozenset({"overloaded", "rate_limited", "network", "error"})
 MAX_SAID = 500

@@ -8,11 +8,12 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from agent_core.controls import Caching
 from agent_core.messages import Usage
 
 Thinking = Literal["none", "budget", "adaptive", "between_tools", "always"]
@@ -150,3 +151,69 @@ def uncached_cost(name: str, usage: Usage) -> str | None:
         return None
     counts = (usage.input, usage.cache_read, usage.cache_write_short, usage.cache_write_long)
     return cost(name, replace(usage, input=sum(count or 0 for count in counts), **_NO_CACHE))
+
+
+BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 32_768, "max": 49_152}
+"""Thinking of Claude's 4.5 generation is asked for in tokens: at least 1,024, and at most half of the answer."""
+_MIN_CACHEABLE = 1_024
+"""Tokens that a vendor keeps at least where the table does not say."""
+
+
+def of_anthropic(model: Model) -> Caching:
+    """Return how Claude's cache works: five minutes or an hour."""
+    return Caching(
+        vendor="anthropic",
+        least=model.cacheable or _MIN_CACHEABLE,
+        short_s=300,
+        long_s=3_600,
+        strips=model.strips,
+        budgets=BUDGETS if model.thinking == "budget" else {},
+        room=model.max_output or 0,
+    )
+
+
+def of_openai(model: Model) -> Caching:
+    """Return how OpenAI's cache works: half an hour or twelve where writes are billed, else five minutes at least."""
+    least = model.cacheable or _MIN_CACHEABLE
+    if model.price is not None and model.price.write_short is not None:
+        return Caching(vendor="openai", least=least, short_s=1_800, long_s=43_200)
+    return Caching(vendor="openai", least=least, short_s=300, long_s=300, exact=False)
+
+
+NO_KEY = "none"
+"""A placeholder key for servers that want none: the SDKs require one."""
+_KEY_HEADERS = ("Authorization", "X-Api-Key")
+
+
+class Extras(NamedTuple):
+    """*headers* and a *query* that go with every request; either may hold a secret.
+
+    *ambient*: what an SDK finds in the environment goes too. It is meant for one server, which is not a named one.
+    """
+
+    headers: Mapping[str, str] = {}
+    query: Mapping[str, str] = {}
+    ambient: bool = True
+
+    def cleared(self, client: Any) -> Any:
+        """Return *client*, an SDK's, unless *ambient* without the headers that it found in the environment."""
+        if not self.ambient:
+            client._custom_headers = {}  # noqa: SLF001 - no option leaves them out, and a copy reads them again
+            for name in ("organization", "project"):  # OpenAI's; of Anthropic's client one is a resource
+                if name in vars(client):
+                    setattr(client, name, None)
+        return client
+
+    def sent(self, omitted: Any, *, keyless: bool) -> dict[str, Any]:
+        """Return the headers of a request, with *omitted* in the place of those that hold the key if *keyless*."""
+        own = {name.lower() for name in self.headers}
+        left_out = [name for name in _KEY_HEADERS if keyless and name.lower() not in own]
+        return {**dict.fromkeys(left_out, omitted), **self.headers}
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return what no error may repeat."""
+        return (*self.headers.values(), *self.query.values())
+
+
+NO_EXTRAS = Extras()

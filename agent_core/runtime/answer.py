@@ -30,7 +30,7 @@ from agent_core.messages import (
     clean,
 )
 from agent_core.providers import base as p
-from agent_core.providers.citing import MAX_CITATIONS, within
+from agent_core.providers.base import MAX_CITATIONS, within
 from agent_core.providers.models import cost, find, uncached_cost
 
 WITHHELD = "Tools cannot be used in this step, so this call was not run. Answer now with what you know."

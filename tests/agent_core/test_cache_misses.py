@@ -7,8 +7,7 @@ import structlog
 
 from agent_core import CacheMissed, Controls, Inbound, StepCompleted, StepFailed, StepStarted, Text, Usage
 from agent_core.controls import Abilities, Caching
-from agent_core.providers.caching import of_anthropic
-from agent_core.providers.models import find
+from agent_core.providers.models import find, of_anthropic
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, fail, say, usage
 from agent_core.tools.function import tool
 from tests.agent_core.stage import ANN, Stage

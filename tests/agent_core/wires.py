@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agent_core.providers.anthropic.encode import encoder_of
-from agent_core.providers.anthropic.provider import prefix_of
+from agent_core.providers.anthropic import encoder_of, prefix_of
 from agent_core.providers.base import Encode, Request
-from agent_core.providers.compatible.provider import CompatibleProvider
-from agent_core.providers.compatible.provider import compatible as local
-from agent_core.providers.openai.provider import OpenAIProvider
-from agent_core.providers.openai.provider import openai as made
+from agent_core.providers.compatible import CompatibleProvider
+from agent_core.providers.compatible import compatible as local
+from agent_core.providers.openai import OpenAIProvider
+from agent_core.providers.openai import openai as made
 
 
 def wires() -> Sequence[Callable[[Request], bytes]]:

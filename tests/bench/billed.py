@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_core import Actor, Compaction, Core, Definition, Inbound, Limits, SqliteDatabase, Text
-from agent_core.providers.anthropic.provider import AnthropicProvider
+from agent_core.providers.anthropic import AnthropicProvider
 from agent_core.providers.models import Price, find
-from agent_core.providers.openai.provider import OpenAIProvider
+from agent_core.providers.openai import OpenAIProvider
 from agent_core.testing import FakeClock
 from agent_core.testing.models.caching import FIVE_MINUTES, HALF_DAY, HALF_HOUR, HOUR, Caches
 from agent_core.testing.models.prefix import CacheWire

@@ -17,7 +17,7 @@ from mcp.client.stdio import StdioServerParameters
 from agent_core import Actor, Core, Definition, Inbound, SqliteDatabase, SystemClock, Text, text_of
 from agent_core.controls import Abilities
 from agent_core.net.fetch import Fetch
-from agent_core.providers.anthropic.provider import prefix_of
+from agent_core.providers.anthropic import prefix_of
 from agent_core.providers.base import Request
 from agent_core.servers import McpServer
 from agent_core.testing import ScriptedProvider, call, say, step_of

@@ -10,9 +10,9 @@ from typing import Any
 
 from agent_core import Core, Definition, Limits, SqliteDatabase
 from agent_core.agents import Compaction
-from agent_core.providers.anthropic.provider import anthropic
-from agent_core.providers.compatible.provider import compatible
-from agent_core.providers.openai.provider import openai
+from agent_core.providers.anthropic import anthropic
+from agent_core.providers.compatible import compatible
+from agent_core.providers.openai import openai
 from agent_core.tools.builtin import calculate
 from app import logs
 from app.compose import create_app

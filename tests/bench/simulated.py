@@ -21,13 +21,13 @@ from agent_core.providers.base import (
     Finished,
     ModelDelta,
     ModelTextDelta,
+    Spare,
     Started,
     ToolEnd,
     ToolStart,
     UsageReport,
 )
 from agent_core.providers.client import Fold
-from agent_core.providers.marking import Spare
 from agent_core.testing import FakeClock
 from agent_core.testing.models.caching import Bill, Caches
 from agent_core.testing.models.prefix import CacheWire, ModelPrompt

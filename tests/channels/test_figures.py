@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_core import csv_of, table_of
 from agent_core.charts.made import columns_of, made_chart, made_table
-from agent_core.providers.demo_figures import figures_asked
+from agent_core.providers.demo import figures_asked
 from agent_core.testing import FakeClock
 from app.cli.chat.painting import painted
 from channels.base import ConversationView, ShownRender

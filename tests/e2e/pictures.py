@@ -20,7 +20,7 @@ from playwright.async_api import Browser, ViewportSize
 
 from agent_core.charts.draw import Drawer
 from agent_core.charts.made import columns_of, made_chart, made_table
-from agent_core.providers.demo_figures import figures_asked, presented
+from agent_core.providers.demo import figures_asked, presented
 from tests.e2e.browser import chromium
 from tests.e2e.shown import DOCUMENT, Rendered, opened
 

@@ -3,7 +3,7 @@
 import json
 
 from agent_core.messages import Citation
-from agent_core.providers.citing import citation, within
+from agent_core.providers.base import citation, within
 from tests.cases import for_each
 
 WEB = {"type": "web_search_result_location", "cited_text": "Rain.", "title": "Oslo", "encrypted_index": "Ep=="}

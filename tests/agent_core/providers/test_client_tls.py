@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from agent_core.agents import Snapshot
 from agent_core.controls import Controls
-from agent_core.providers.anthropic.provider import anthropic
+from agent_core.providers.anthropic import anthropic
 from agent_core.providers.base import CallFailed, Request
-from agent_core.providers.compatible.provider import compatible
-from agent_core.providers.openai.provider import openai
+from agent_core.providers.compatible import compatible
+from agent_core.providers.openai import openai
 from tests.agent_core.net.test_tls import CERTIFICATE as STRANGER
 from tests.agent_core.providers.contract.wires import ConnectedProvider
 

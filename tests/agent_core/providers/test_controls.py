@@ -14,11 +14,11 @@ from agent_core.context.snapshot import freeze
 from agent_core.context.window import WindowEntry
 from agent_core.controls import Abilities, Controls, NamedTool
 from agent_core.messages import Message, Text
-from agent_core.providers.anthropic.provider import anthropic, body_of, prefix_of
+from agent_core.providers.anthropic import anthropic, body_of, prefix_of
 from agent_core.providers.base import Provider, Request
-from agent_core.providers.compatible.provider import compatible
+from agent_core.providers.compatible import compatible
 from agent_core.providers.demo import DemoProvider
-from agent_core.providers.openai.provider import openai
+from agent_core.providers.openai import openai
 from agent_core.testing import FakeClock
 from tests.cases import for_each
 

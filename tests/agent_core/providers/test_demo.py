@@ -18,7 +18,7 @@ from agent_core.context.summaries import in_window, instruction
 from agent_core.messages import UNKNOWN_USAGE, Message, Text, ToolCall, ToolResult
 from agent_core.providers import base as b
 from agent_core.providers import demo
-from agent_core.providers.demo_summary import HEADING
+from agent_core.providers.demo import HEADING
 from agent_core.testing import FakeClock
 from agent_core.tools.render import render_tools
 from tests.agent_core.providers.demo_asked import WindowItem, answer, asked, calls, request, result, text, user

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from agent_core import File, Text
 from agent_core import events as e
 from agent_core.context.window import Window
-from agent_core.providers.anthropic.encode import encoder_of
+from agent_core.providers import compatible, openai
+from agent_core.providers.anthropic import encoder_of
 from agent_core.providers.base import Encode
-from agent_core.providers.compatible import encode as compatible
-from agent_core.providers.openai import encode as openai
 from tests.agent_core.context.test_frames import HOSTILE, MARKER
 from tests.agent_core.history import ANN, history, said, started, wish
 from tests.cases import for_each

@@ -1,7 +1,7 @@
 """What models are shown of files that people sent."""
 
 from agent_core import File
-from agent_core.providers.wording import Readable, readable
+from agent_core.providers.base import Readable, readable
 
 WORD = File("file_1", "a.docx", "application/msword", 9, "blob_1")
 PDF = File("file_2", "b.pdf", "application/pdf", 4, "blob_2", 3)

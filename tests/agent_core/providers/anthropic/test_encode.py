@@ -11,8 +11,7 @@ from pydantic import TypeAdapter
 from agent_core.agents import Controls, Snapshot, ToolSpec
 from agent_core.context.window import WindowEntry
 from agent_core.messages import File, Message, Native, Part, Reasoning, Render, Text, ToolCall, ToolResult
-from agent_core.providers.anthropic.encode import encoder_of
-from agent_core.providers.anthropic.provider import anthropic, body_of, prefix_of
+from agent_core.providers.anthropic import anthropic, body_of, encoder_of, prefix_of
 from agent_core.providers.base import Request
 from tests.cases import for_each
 

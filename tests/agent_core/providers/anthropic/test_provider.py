@@ -10,7 +10,7 @@ import pytest
 
 from agent_core.messages import Usage
 from agent_core.net.sse import EventSplitter
-from agent_core.providers.anthropic.fold import AnthropicFold
+from agent_core.providers.anthropic import AnthropicFold
 from agent_core.providers.base import (
     CallFailed,
     Finished,

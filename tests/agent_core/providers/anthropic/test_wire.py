@@ -10,7 +10,7 @@ from aiohttp import web
 from agent_core.agents import Controls, Snapshot
 from agent_core.context.window import WindowEntry
 from agent_core.messages import Message, Text
-from agent_core.providers.anthropic.provider import AnthropicProvider, anthropic
+from agent_core.providers.anthropic import AnthropicProvider, anthropic
 from agent_core.providers.base import CallFailed, Finished, ModelDelta, ModelTextDelta, Request, Started
 from tests.agent_core.providers.anthropic.test_provider import begin, rich, sse, start, stop, text, words
 from tests.cases import for_each

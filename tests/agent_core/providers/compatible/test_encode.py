@@ -14,12 +14,10 @@ from agent_core.context.frames import Frames
 from agent_core.context.snapshot import freeze
 from agent_core.context.window import WindowEntry
 from agent_core.messages import File, Message, Native, Reasoning, Render, Text, ToolCall, ToolResult
+from agent_core.providers import compatible as wire
 from agent_core.providers.base import Request
-from agent_core.providers.compatible import encode as wire
-from agent_core.providers.compatible.encode import Wants
-from agent_core.providers.compatible.ids import call_id
-from agent_core.providers.compatible.provider import compatible, wants_of
-from agent_core.providers.openai.cache import NO_CACHE
+from agent_core.providers.compatible import Wants, call_id, compatible, wants_of
+from agent_core.providers.openai_items import NO_CACHE
 from tests.cases import for_each
 
 PARAMS = TypeAdapter(CompletionCreateParamsStreaming)

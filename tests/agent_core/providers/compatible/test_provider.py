@@ -8,7 +8,7 @@ import pytest
 from agent_core.messages import Usage
 from agent_core.net.sse import EventSplitter
 from agent_core.providers import base as p
-from agent_core.providers.compatible.fold import ChatFold
+from agent_core.providers.compatible import ChatFold
 from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.received import Received, joined, received
 from tests.cases import for_each

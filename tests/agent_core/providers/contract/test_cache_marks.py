@@ -8,9 +8,9 @@ import pytest
 from agent_core import AgentDefaults, Compaction, ContextCompacted, Controls, Limits, StepCompleted, StepFailed
 from agent_core.context.snapshot import freeze
 from agent_core.providers.base import CacheMarks
-from agent_core.providers.compatible.provider import compatible
+from agent_core.providers.compatible import compatible
 from agent_core.providers.models import find
-from agent_core.providers.openai.provider import openai
+from agent_core.providers.openai import openai
 from agent_core.testing import FakeClock, call, finish, say, think
 from agent_core.testing.models import FakeModels, ModelCall, native
 from tests.agent_core.providers.contract.telling import TOOLS, ask, extends, marks_of

@@ -7,8 +7,7 @@ import pytest
 
 from agent_core import StepFailed
 from agent_core.context.snapshot import freeze
-from agent_core.providers.base import CacheMarks, CallFailed
-from agent_core.providers.marking import REMEMBERED, OptionalFields
+from agent_core.providers.base import REMEMBERED, CacheMarks, CallFailed, OptionalFields
 from agent_core.testing import FakeClock, say
 from agent_core.testing.models import ModelCall, status
 from tests.agent_core.providers.contract.telling import ask

@@ -20,8 +20,8 @@ from agent_core import (
 )
 from agent_core.events import CacheMissed, StepFailed
 from agent_core.messages import CallOutcome, LoadedTool, Message, Native, ToolResult
-from agent_core.providers.anthropic.encode import encoder_of
-from agent_core.providers.openai.encode import encode
+from agent_core.providers.anthropic import encoder_of
+from agent_core.providers.openai import encode
 from agent_core.testing import FakeClock, call, fail, say, think
 from tests.agent_core.providers.contract.searching import FIND, NATIVE, played, set_shop, tools_of
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from agent_core.events import StepFailed
-from agent_core.providers.marking import REMEMBERED
+from agent_core.providers.base import REMEMBERED
 from agent_core.testing import call, say
 from agent_core.testing.models import status
 from tests.agent_core.providers.contract.searching import FIND, NATIVE, played, set_shop, tools_of

@@ -11,10 +11,10 @@ from agent_core.agents import Controls, ToolSpec
 from agent_core.context.snapshot import freeze
 from agent_core.context.window import WindowEntry
 from agent_core.messages import Message, Text
-from agent_core.providers.anthropic.provider import anthropic
+from agent_core.providers.anthropic import anthropic
 from agent_core.providers.base import ModelDelta, Provider, Request
-from agent_core.providers.compatible.provider import compatible
-from agent_core.providers.openai.provider import openai
+from agent_core.providers.compatible import compatible
+from agent_core.providers.openai import openai
 from agent_core.testing.models import ModelCall
 
 KEY = "sk-test-0123456789abcdef"

@@ -17,8 +17,8 @@ from agent_core.context.snapshot import freeze
 from agent_core.context.window import WindowEntry
 from agent_core.messages import File, Message, Native, Part, Reasoning, Render, Text, ToolCall, ToolResult
 from agent_core.providers.base import CallFailed, Finished, ModelTextDelta, Request
-from agent_core.providers.openai.cache import NO_CACHE
-from agent_core.providers.openai.provider import OpenAIProvider, openai
+from agent_core.providers.openai import OpenAIProvider, openai
+from agent_core.providers.openai_items import NO_CACHE
 from tests.polling import PATIENCE
 
 MODEL = "gpt-6.1-sol"

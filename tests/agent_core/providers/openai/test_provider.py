@@ -11,7 +11,7 @@ from agent_core.messages import Usage
 from agent_core.net.sse import EventSplitter
 from agent_core.providers import base as p
 from agent_core.providers.failing import refused
-from agent_core.providers.openai.fold import ResponsesFold
+from agent_core.providers.openai import ResponsesFold
 from tests.cases import for_each
 
 Json = dict[str, Any]

@@ -1,11 +1,52 @@
-"""Output items of a response: what they say, and their native form, verbatim around the texts that are kept anyway."""
+"""Items of the Responses API, which compatible servers know in part, and the key of its cache."""
 
+import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
 from agent_core.messages import LoadedTool
+from agent_core.providers.base import Request
+
+SHARDS = 8
+"""Keys of an agent for older models: 120 requests a minute."""
+BREAKPOINT: dict[str, Any] = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+NO_CACHE: dict[str, Any] = {"prompt_cache_options": {"mode": "explicit"}}
+"""With no breakpoint in the request, nothing is written and nothing read."""
+_HOST = "api.openai.com"
+_VERSION = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
+_FIRST = (5, 6)
+
+
+def is_openai(url: str | None) -> bool:
+    """Return whether *url* is OpenAI's own API, of any region; None is the SDK's default."""
+    host = urlsplit(url).hostname if url else _HOST
+    return host == _HOST or (host or "").endswith(f".{_HOST}")
+
+
+def has_breakpoints(model: str) -> bool:
+    """Return whether *model* takes explicit breakpoints."""
+    match = _VERSION.match(model)
+    return match is not None and (int(match[1]), int(match[2] or 0)) >= _FIRST
+
+
+def cache_fields(request: Request) -> dict[str, Any]:
+    """Return what the end of the body says of the cache: which requests share their prefix, or that none is wanted.
+
+    A model with breakpoints has one key per agent and prefix. For an older one sessions are spread over `SHARDS` keys,
+    each always under the same one. Without cache marks only a model that bills what it writes is asked not to.
+    """
+    newer = has_breakpoints(request.model)
+    if request.cache is None:
+        return NO_CACHE if newer else {}
+    key = request.cache.key
+    if not newer:
+        key = f"{key}-{hashlib.sha256(request.session.encode()).digest()[0] % SHARDS}"
+    return {"prompt_cache_key": key}
+
 
 CALLS = ("function_call", "custom_tool_call")
 SEARCH, SEARCH_OUTPUT = "tool_search_call", "tool_search_output"

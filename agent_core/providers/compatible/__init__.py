@@ -1,1 +1,0 @@
-"""The Chat Completions API that many vendors and servers speak."""
