@@ -154,8 +154,7 @@ from agent_core.objects import (
 from agent_core.quotas import Origin, Quota
 from agent_core.runtime.outputs import Changes, ToolOutput
 from agent_core.secrets import Secrets
-from agent_core.store.database import Database
-from agent_core.store.sqlite import SqliteDatabase
+from agent_core.store.database import Database, SqliteDatabase
 from agent_core.traces import trace_of
 
 __all__ = [

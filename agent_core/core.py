@@ -56,14 +56,13 @@ from agent_core.runtime.session_cache import SessionCache
 from agent_core.runtime.tasks import cancel_and_wait
 from agent_core.runtime.tools.tooling import NO_PORTS, Tooling, ToolPorts
 from agent_core.secrets import Secrets
-from agent_core.store.bus import Bus
+from agent_core.store import access, catalog, listing, reading, sessions
+from agent_core.store import changes as feedback
 from agent_core.store.database import Database
-from agent_core.store.hub import Hub
-from agent_core.store.reading import listing, readings
-from agent_core.store.reading.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
-from agent_core.store.reading.listing import Wanted
+from agent_core.store.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
+from agent_core.store.hub import Bus, Hub
+from agent_core.store.listing import Wanted
 from agent_core.store.store import Store
-from agent_core.store.work import catalog, feedback, sessions, shared
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Toolset, toolset_of
 
@@ -182,7 +181,7 @@ class Core:
     async def is_first(self, request: str) -> bool:
         """Return whether *request*, `<kind>:<digest>`, is new to all processes, see `shared.first`."""
         now = self._store.clock.now()
-        return await self._store.write(lambda connection: shared.first(connection, request, now=now))
+        return await self._store.write(lambda connection: access.is_first(connection, request, now=now))
 
     async def find_session(self, address: str) -> SessionObject | None:
         """Return the session at *address*, if there is one."""
@@ -209,7 +208,7 @@ class Core:
 
     async def messages(self, session: str, *, limit: int = 50, cursor: str | None = None) -> Page[MessageObject]:
         """Return a session's messages, oldest first; raises `NotFound`."""
-        read = partial(readings.transcript, session=session, after=cursor_key(cursor) or 0, limit=limit)
+        read = partial(reading.transcript, session=session, after=cursor_key(cursor) or 0, limit=limit)
         return await self._store.read(read)
 
     async def updated_since(self, seen: Mapping[str, int]) -> set[str]:
@@ -273,7 +272,7 @@ class Core:
 
     async def run(self, id: str) -> RunObject:
         """Return a run; raises `NotFound`."""
-        return await self._store.read(lambda connection: readings.run(connection, id))
+        return await self._store.read(lambda connection: reading.run(connection, id))
 
     async def runs(
         self,
@@ -287,14 +286,14 @@ class Core:
         """Return runs, newest first."""
         before = cursor_key(cursor)
         return await self._store.read(
-            lambda connection: readings.runs(
+            lambda connection: reading.runs(
                 connection, agent=agent, session=session, status=status, limit=limit, before=before
             )
         )
 
     async def tree(self, id: str) -> tuple[RunObject, ...]:
         """Return a run and its descendants, parents first; raises `NotFound`."""
-        return await self._store.read(lambda connection: readings.tree(connection, id))
+        return await self._store.read(lambda connection: reading.tree(connection, id))
 
     async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> RunObject:
         """Cancel a run: at once when it waits or is queued, else once its driver is interrupted; raises `NotFound`."""
@@ -311,7 +310,7 @@ class Core:
         """
         then = self._dispatcher.follow_stop
         done = await self._store.stop(session, by=by, reason=reason, finish=cancelled, then=then)
-        return await self._store.read(lambda connection: tuple(readings.run(connection, name) for name in done.runs))
+        return await self._store.read(lambda connection: tuple(reading.run(connection, name) for name in done.runs))
 
     async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> RunObject:
         """Complete client calls of *run* with *outputs*, all or none; the run continues once none of them is open.
@@ -357,7 +356,7 @@ class Core:
     ) -> Feedback:
         """Store the feedback of *by* on a run, replacing their earlier one; raises `NotFound`, `RateLimited`."""
         now = self._store.clock.now()
-        give = partial(feedback.give, run=run, by=by, rating=rating, comment=comment, origin=origin, now=now)
+        give = partial(feedback.give_feedback, run=run, by=by, rating=rating, comment=comment, origin=origin, now=now)
         return await self._store.write(give)
 
     def follow(self, session: str, *, after: int = 0, until_idle: bool = False) -> AsyncGenerator[list[Event]]:

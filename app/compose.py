@@ -26,8 +26,8 @@ from agent_core.hooks.rules import HookResolvers
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.secrets import Secrets
-from agent_core.store.bus import Bus
-from agent_core.store.work.workers import Kind
+from agent_core.store.hub import Bus
+from agent_core.store.queue import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.mcp.connections import McpConnected
 from agent_core.tools.toolset import Toolset
@@ -113,8 +113,8 @@ def parts_of(settings: Settings, kind: Kind) -> Parts:
     if url is None:
         return Parts(SqliteDatabase(settings.database), partial(LocalEngine, max_runs=settings.max_runs or MAX_RUNS))
     from agent_core.engine.dbos import DbosEngine  # noqa: PLC0415
-    from agent_core.store.postgres.bus import PostgresBus  # noqa: PLC0415
-    from agent_core.store.postgres.database import PostgresDatabase  # noqa: PLC0415
+    from agent_core.store.postgres import PostgresDatabase  # noqa: PLC0415
+    from agent_core.store.postgres_bus import PostgresBus  # noqa: PLC0415
 
     database = PostgresDatabase(url, pool=settings.pool)
     most = settings.max_runs or SHARED_MAX_RUNS

@@ -16,7 +16,7 @@ import uvloop
 from fastapi import FastAPI
 
 from agent_core import ConfigError, Core, SystemClock
-from agent_core.store.work.workers import Kind
+from agent_core.store.queue import Kind
 from agent_core.tools.base import Tool
 from app import logs
 from app.api.entrance.callers import UnnamedProxies, trust_proxies

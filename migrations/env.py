@@ -7,9 +7,9 @@ from sqlalchemy import Connection, create_engine, pool, text
 from sqlmodel import SQLModel
 
 from agent_core.store import tables
-from agent_core.store.access import tables as access_tables
-from agent_core.store.work import tables as work_tables
-from agent_core.store.work.tooling import tables as tool_tables
+from agent_core.store import tables as access_tables
+from agent_core.store import tables as tool_tables
+from agent_core.store import tables as work_tables
 from channels import tables as channel_tables
 from channels.web import tables as web_tables
 

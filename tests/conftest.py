@@ -21,7 +21,7 @@ from agent_core.providers.base import Provider
 from agent_core.providers.demo import DemoProvider
 from agent_core.secrets import Secrets
 from agent_core.store.database import Database
-from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
 from app.compose import CHANNELS

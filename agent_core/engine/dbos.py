@@ -29,12 +29,11 @@ from agent_core.engine.pool import MAX_RUNS, Pool, Runs
 from agent_core.errors import Unavailable
 from agent_core.ids import new_id
 from agent_core.loop.state import RESTARTED
+from agent_core.store import queue
 from agent_core.store.database import Database
 from agent_core.store.log import RunRef
-from agent_core.store.postgres.database import engine_of
-from agent_core.store.work import workers
-from agent_core.store.work.due import Due
-from agent_core.store.work.workers import Kind, Worker
+from agent_core.store.postgres import engine_of
+from agent_core.store.queue import Due, Kind, Worker
 from agent_core.traces import trace_of
 
 _CONNECT_TIMEOUT = 5
@@ -190,7 +189,7 @@ class Doorbell:
             "system_database_url": self._url,
             "dbos_system_schema": "dbos",
             "executor_id": self._worker,
-            "application_version": f"parley-{workers.PROTOCOL}",
+            "application_version": f"parley-{queue.PROTOCOL}",
             "serializer": DBOSPortableJSONSerializer(),
             "sys_db_pool_size": _POOL,
             # A cut connection is noticed by use and tried again; a thread that waits for one gets it at the end too.
@@ -246,9 +245,9 @@ class Doorbell:
         from dbos import DBOS  # noqa: PLC0415 - as above
 
         with self._transaction() as connection:
-            if not workers.wins(connection, workers.REAPING):
+            if not queue.wins(connection, queue.REAPING):
                 return
-            expired = workers.expired(connection, expire_after)
+            expired = queue.expired_workers(connection, expire_after)
             if expired and self.is_ready:
                 running = DBOS.list_workflows(
                     status="PENDING", executor_id=expired, load_input=False, load_output=False
@@ -256,7 +255,7 @@ class Doorbell:
                 if running:
                     DBOS.resume_workflows([workflow.workflow_id for workflow in running], queue_name=QUEUE)
             if expired:
-                workers.reap(connection, expired, expire_after)
+                queue.reap_workers(connection, expired, expire_after)
                 _log.info("workers.expired", workers=expired)
 
     def _prune(self) -> None:
@@ -264,9 +263,9 @@ class Doorbell:
 
         before = (datetime.now(UTC) - _KEPT_FOR).isoformat()
         with self._transaction() as connection:
-            if not self.is_ready or not workers.wins(connection, workers.PRUNING):
+            if not self.is_ready or not queue.wins(connection, queue.PRUNING):
                 return
-            registered = workers.registered(connection)
+            registered = queue.registered_workers(connection)
             for _ in range(_BATCHES):
                 old = DBOS.list_workflows(end_time=before, limit=_BATCH, load_input=False, load_output=False)
                 over = [w.workflow_id for w in old if w.status != "PENDING" or w.executor_id not in registered]
@@ -395,7 +394,7 @@ class Liveness:
     @property
     def expire_after(self) -> int:
         """Return after how many milliseconds without a heartbeat another worker has expired."""
-        return int(self._pace.expire_after * 1000) if self.may_judge else workers.FOREVER
+        return int(self._pace.expire_after * 1000) if self.may_judge else queue.FOREVER
 
     def reports(self, error: Exception) -> bool:
         """Return whether the outage that caused *error* has lines of its own in the log."""
@@ -451,7 +450,7 @@ class Liveness:
     async def _beat(self, connection: AsyncConnection) -> float:
         """Send a heartbeat, and return the time of the database, in seconds."""
         load = self._load()
-        beat = partial(workers.heartbeat, worker=self._worker, room=load.room, running=load.running)
+        beat = partial(queue.heartbeat, worker=self._worker, room=load.room, running=load.running)
         return await connection.run_sync(beat) / 1000
 
     def _went_well(self, began: float, least: float, limit: float) -> None:
@@ -546,11 +545,11 @@ class Reaper:
         if not self._liveness.may_judge:
             return
         expire_after = self._liveness.expire_after
-        expired = await self._database.read(lambda connection: workers.expired(connection, expire_after))
+        expired = await self._database.read(lambda connection: queue.expired_workers(connection, expire_after))
         if expired and self._doorbell.is_ready:
             await self._doorbell.reap(expire_after)
         elif expired:
-            await self._database.write(lambda connection: workers.reap(connection, expired, expire_after))
+            await self._database.write(lambda connection: queue.reap_workers(connection, expired, expire_after))
             _reaper_log.info("workers.expired", workers=expired)
 
 

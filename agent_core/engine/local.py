@@ -12,7 +12,7 @@ from agent_core.engine.pool import MAX_RUNS, Membership, Pool, Runs, SoleWorker,
 from agent_core.errors import Unavailable
 from agent_core.ids import new_id
 from agent_core.loop.state import CRASHED, OUTAGE, RESTARTED
-from agent_core.store.work.due import Due
+from agent_core.store.queue import Due
 
 _EVERY = 1.0
 _SOON = 0.05

@@ -13,8 +13,8 @@ from agent_core.clock import Clock
 from agent_core.errors import LostRun, NewerRun, Unavailable
 from agent_core.loop.state import CRASHED, OUTAGE
 from agent_core.store.log import RunRef
-from agent_core.store.work.due import Due
-from agent_core.store.work.runs import WOKEN
+from agent_core.store.queue import Due
+from agent_core.store.runs import WOKEN
 from agent_core.traces import trace_of
 
 

@@ -19,10 +19,10 @@ from agent_core.objects import ApprovalObject, ApprovalStatus, AuditEntry, Decis
 from agent_core.runtime.agents.roster import cursor_key
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.schemas import problems
+from agent_core.store import approvals, catalog, deciding, reading, runs
+from agent_core.store import approvals as audit
 from agent_core.store.log import RunRef
-from agent_core.store.reading import readings
 from agent_core.store.store import Store
-from agent_core.store.work import approvals, audit, catalog, deciding, runs
 
 MAX_REASON = 2_000
 MAX_FAULTS = 50
@@ -38,7 +38,7 @@ class RunDesk:
     async def about(self) -> RunContext:
         """Return the person who asked for the run and those who have joined it so far."""
         address, speakers, question = await self._store.read(
-            lambda connection: readings.run_context(connection, self._run)
+            lambda connection: reading.run_context(connection, self._run)
         )
         asker = speakers[-1] if speakers else None
         return RunContext(channel_of(address, asker), asker, question, speakers)
@@ -74,7 +74,7 @@ class Approvals:
         """Return what was asked of the agent that an approval is about, as it is now; raises `NotFound`."""
 
         def work(connection: Connection) -> str:
-            return readings.question(connection, approvals.find(connection, id).object.run)
+            return reading.question(connection, approvals.find(connection, id).object.run)
 
         return await self._store.read(work)
 
@@ -153,7 +153,7 @@ class Approvals:
     async def audit(self, *, after: int = 0, limit: int = 500, approval: str | None = None) -> Sequence[AuditEntry]:
         """Return lines of the audit log after the line *after*, in order."""
         return await self._store.read(
-            lambda connection: audit.listed(connection, after=after, limit=limit, approval=approval)
+            lambda connection: audit.audit_entries(connection, after=after, limit=limit, approval=approval)
         )
 
     async def _check(self, decision: Decision) -> None:

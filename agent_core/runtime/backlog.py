@@ -4,9 +4,9 @@ import structlog
 
 from agent_core.clock import Clock
 from agent_core.errors import RateLimited, Unavailable
+from agent_core.store import queue
 from agent_core.store.database import Database
-from agent_core.store.work import limits
-from agent_core.store.work.limits import RETRY_AFTER
+from agent_core.store.queue import RETRY_AFTER
 from agent_core.traces import trace_of
 
 _COUNT_EVERY = 1.0
@@ -45,4 +45,4 @@ class Backlog:
 
     async def count(self) -> None:
         """Count the queued runs."""
-        self.waiting = await self._database.read(limits.count_queued)
+        self.waiting = await self._database.read(queue.count_queued)

@@ -9,9 +9,8 @@ from agent_core.errors import NotFound, Unavailable
 from agent_core.events import Fact
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import SessionCache
-from agent_core.store.reading import readings
+from agent_core.store import reading, runs
 from agent_core.store.store import Store
-from agent_core.store.work import runs
 from agent_core.traces import trace_of
 
 _MAX_PENDING = 100
@@ -50,7 +49,7 @@ class CompletionNotifier:
         name = fact.run
         try:
             run, seen = await self._store.read(
-                lambda connection: (runs.find(connection, name)[0], readings.run(connection, name))
+                lambda connection: (runs.find(connection, name)[0], reading.run(connection, name))
             )
             cached = await self._cache.get(fact.session, run)
             if not cached.agent.hooks("OnRunComplete"):

@@ -9,11 +9,10 @@ import structlog
 
 from agent_core.engine.pool import Engine, Segment
 from agent_core.errors import Unavailable
-from agent_core.store.bus import Bus
+from agent_core.store.changes import Changed, StopResult
+from agent_core.store.hub import Bus
 from agent_core.store.log import RunRef
-from agent_core.store.work.changes import Changed
-from agent_core.store.work.runs import Cancelled
-from agent_core.store.work.stopping import StopResult
+from agent_core.store.runs import Cancelled
 from agent_core.traces import trace_of
 
 _log = structlog.get_logger("parley.core")

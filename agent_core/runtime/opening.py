@@ -34,11 +34,11 @@ from agent_core.runtime.tools.offers import with_renders
 from agent_core.runtime.tools.uses import with_uses
 from agent_core.runtime.window.prompt_cache import log_cache_notes
 from agent_core.runtime.window.refreezing import Refreezing, Successor
+from agent_core.store import catalog, intake
+from agent_core.store.intake import Intake, Received, input_facts
+from agent_core.store.runs import Finish
+from agent_core.store.sessions import FIRST_SEQS, BusySession, NewSession, SessionRef, StaleAgent, StaleSession
 from agent_core.store.store import Store
-from agent_core.store.work import catalog, intake
-from agent_core.store.work.intake import Intake, Received, input_facts
-from agent_core.store.work.runs import Finish
-from agent_core.store.work.sessions import FIRST_SEQS, BusySession, NewSession, SessionRef, StaleAgent, StaleSession
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,9 @@ from agent_core.runtime.calls import Calls
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import SessionCache
-from agent_core.store import log
+from agent_core.store import log, runs
 from agent_core.store.log import RunRef, SessionKey
 from agent_core.store.store import Store
-from agent_core.store.work import runs
 
 MAX_OUTPUTS = 100
 

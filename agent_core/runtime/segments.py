@@ -31,10 +31,11 @@ from agent_core.runtime.sources import Sources
 from agent_core.runtime.tools.notes import ToolNotes
 from agent_core.runtime.window.compacting import Compactor
 from agent_core.runtime.window.prompt_cache import PromptCache
+from agent_core.store import catalog, files, queue, quotas
+from agent_core.store import catalog as prompts
 from agent_core.store.log import Appended, RunRef
+from agent_core.store.queue import Due
 from agent_core.store.store import Store
-from agent_core.store.work import catalog, due, files, prompts, quotas, workers
-from agent_core.store.work.due import Due
 from agent_core.tools.toolset import Toolset
 
 
@@ -95,7 +96,7 @@ class Segments:
     async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         now, worker = self._store.clock.now(), self._dispatcher.worker
         return await self._store.read(
-            lambda connection: due.due(connection, now, owner=worker, expire_after=expire_after, limit=limit)
+            lambda connection: queue.due(connection, now, owner=worker, expire_after=expire_after, limit=limit)
         )
 
     async def take(self, run: int, cause: str, *, expire_after: int, epoch: int | None = None) -> RunRef | None:
@@ -103,11 +104,11 @@ class Segments:
         return (await self._store.resume(run, cause, owner=owner, expire_after=expire_after, epoch=epoch)).started
 
     async def give_back(self, run: RunRef) -> None:
-        await self._store.write(lambda connection: workers.give_back(connection, run))
+        await self._store.write(lambda connection: queue.give_back_run(connection, run))
         self.wake_elsewhere(run.key)
 
     async def leave(self) -> int:
-        released = await self._store.write(lambda connection: workers.leave(connection, self._dispatcher.worker))
+        released = await self._store.write(lambda connection: queue.leave(connection, self._dispatcher.worker))
         for run in released:
             self.wake_elsewhere(run)
         return len(released)
@@ -121,12 +122,12 @@ class Segments:
         await self._store.write(lambda connection: quotas.reap(connection, now))
         await self._store.write(lambda connection: files.sweep(connection, now))
         if await self._store.read(prompts.is_any_dropped):
-            await self._store.write(lambda connection: prompts.settle(connection, now))
-            await self._store.write(lambda connection: prompts.set_aside(connection, now))
+            await self._store.write(lambda connection: prompts.settle_prompts(connection, now))
+            await self._store.write(lambda connection: prompts.set_aside_prompts(connection, now))
         await self._cache.tidy()
 
     async def next_deadline(self, after: int) -> int | None:
-        return await self._store.read(lambda connection: due.next_deadline(connection, after))
+        return await self._store.read(lambda connection: queue.next_deadline(connection, after))
 
     def send_heartbeat(self, run: RunRef) -> None:
         self._store.show(run, e.Heartbeat())

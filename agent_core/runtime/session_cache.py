@@ -12,13 +12,11 @@ from agent_core.context.window import Window
 from agent_core.loop.state import RunState, replay
 from agent_core.messages import Actor
 from agent_core.runtime.agents.roster import Roster
-from agent_core.store import log
+from agent_core.store import log, reading, sessions
 from agent_core.store.log import RunRef
-from agent_core.store.reading import loading
-from agent_core.store.reading.loading import Loaded
+from agent_core.store.reading import Loaded
+from agent_core.store.sessions import SessionRef
 from agent_core.store.store import Store
-from agent_core.store.work import sessions
-from agent_core.store.work.sessions import SessionRef
 
 MAX_SESSIONS = 512
 MANY = 500
@@ -48,7 +46,7 @@ class SessionCache:
         Of loads at the same time the first that is done is kept, for all: a driver may move its window by then.
         """
         if (cached := self._current(session, run)) is None:
-            loaded = await self._store.read(lambda connection: loading.load(connection, session))
+            loaded = await self._store.read(lambda connection: reading.load(connection, session))
             built = await self._built(loaded)
             cached = self._current(session, run) or self.keep(built)
         self._cache.move_to_end(session)
@@ -91,7 +89,7 @@ class SessionCache:
     async def state_of(self, cached: CachedSession, run: RunRef) -> RunState:
         """Return *run*'s state; the session's window is brought up to the same fact."""
         seen = cached.window.seq
-        own, inputs, missed = await self._store.read(partial(loading.of_run, run=run, seen=seen))
+        own, inputs, missed = await self._store.read(partial(reading.of_run, run=run, seen=seen))
         cached.window.apply(log.up_to_unknown(missed, seen))
         state = replay(run.id, [fact for fact in own if fact.seq <= cached.window.seq])
         return state.for_inputs(inputs).at(cached.window.seq)

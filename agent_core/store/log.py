@@ -12,7 +12,7 @@ from agent_core import events as e
 from agent_core.errors import LostRun
 from agent_core.events import Fact, FactBody
 from agent_core.store.codes import CODES, TYPES
-from agent_core.store.statements import Statement, literal, literals
+from agent_core.store.database import Statement, literal, literals
 from agent_core.store.tables import EventRow, RenderRow, RunRow, SessionRow
 
 

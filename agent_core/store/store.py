@@ -16,28 +16,17 @@ from agent_core.events import Fact, FactBody, Live, LiveBody, MessageCompleted, 
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.messages import Actor, Part
 from agent_core.objects import Decision
-from agent_core.store.bus import Bus
+from agent_core.store import changes, deciding, files, intake, quotas, runs, sessions
+from agent_core.store import changes as stopping
+from agent_core.store import intake as refreezing
+from agent_core.store.changes import Also, Changed, StopResult
 from agent_core.store.database import Database
-from agent_core.store.hub import Hub, Subscriber
+from agent_core.store.deciding import Ruled, Submitted
+from agent_core.store.hub import Bus, Hub, Subscriber
+from agent_core.store.intake import Intake, Received, Refreeze, Refrozen
 from agent_core.store.log import Appended, RunRef
-from agent_core.store.work import (
-    blobs,
-    changes,
-    deciding,
-    intake,
-    refreezing,
-    results,
-    runs,
-    sessions,
-    stopping,
-)
-from agent_core.store.work.changes import Also, Changed
-from agent_core.store.work.deciding import Ruled, Submitted
-from agent_core.store.work.intake import Intake, Received
-from agent_core.store.work.refreezing import Refreeze, Refrozen
-from agent_core.store.work.runs import Cancelled, Ended, Finish
-from agent_core.store.work.sessions import NewSession, OpenedSession
-from agent_core.store.work.stopping import StopResult
+from agent_core.store.runs import Cancelled, Ended, Finish
+from agent_core.store.sessions import NewSession, OpenedSession
 
 T = TypeVar("T")
 C = TypeVar("C", bound="Committed")
@@ -164,7 +153,7 @@ class Store:
     async def refreeze(self, session: str, wanted: Refreeze) -> Refrozen:
         """Freeze a session again, see `refreezing.ask`."""
         now = self.clock.now()
-        return await self._write(lambda connection: refreezing.ask(connection, session, wanted, now=now))
+        return await self._write(lambda connection: refreezing.ask_to_refreeze(connection, session, wanted, now=now))
 
     async def resume(self, run: int, cause: str, *, owner: str, expire_after: int, epoch: int | None = None) -> Ended:
         """Take a run for the worker *owner*, see `runs.resume`."""
@@ -276,16 +265,16 @@ class Store:
 
     async def put(self, session: int, mime: str, data: bytes, run: int | None = None) -> str:
         """Store bytes, which count as stored by *run*, and return their blob id."""
-        return await self.database.write(lambda connection: blobs.put(connection, session, mime, data, run))
+        return await self.database.write(lambda connection: quotas.put_blob(connection, session, mime, data, run))
 
     async def get(self, blob: str) -> tuple[str, bytes]:
         """Return mime type and bytes of a blob; raises `NotFound`."""
-        return await self.database.read(lambda connection: blobs.get(connection, blob))
+        return await self.database.read(lambda connection: quotas.get_blob(connection, blob))
 
     async def keep_rows(self, run: RunRef, call: str, rows: FoundRows, data: bytes) -> HandleOfRows:
         """Keep rows that a call returned, see `results.keep`."""
-        return await self.database.write(lambda connection: results.keep(connection, run, call, rows, data))
+        return await self.database.write(lambda connection: files.keep_rows(connection, run, call, rows, data))
 
     async def rows(self, session: int, handle: str) -> bytes:
         """Return kept rows as JSON, see `results.rows`; raises `NotFound`."""
-        return await self.database.read(lambda connection: results.rows(connection, session, handle))
+        return await self.database.read(lambda connection: files.rows(connection, session, handle))

@@ -1,10 +1,4 @@
-"""The tables. Keys are integers, times milliseconds; ids that clients see are text, made once.
-
-Nothing here is a second copy of the log: a run's row holds what must be found or fenced without reading the log
-(status, epoch, owner, deadline, where its facts lie), and every other reading of a run is a fold of its facts.
-"""
-# SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
-# pyright: reportAssignmentType=false
+"""The tables of the store."""
 
 from typing import Any
 
@@ -24,6 +18,10 @@ from sqlalchemy import (
     text,
 )
 from sqlmodel import Field, SQLModel
+
+# SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
+# pyright: reportAssignmentType=false
+
 
 # SQLite counts up by itself only in a column of type INTEGER; Postgres needs 64 bits there.
 Key = BigInteger().with_variant(Integer, "sqlite")
@@ -383,3 +381,323 @@ class KeptRow(SQLModel, table=True):
     __tablename__ = "kept"
     name: str = Field(sa_column=Column(String(40), primary_key=True))
     value: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
+# SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
+# pyright: reportAssignmentType=false
+
+
+WAITING = text("seq IS NULL")
+
+
+def _text_key(length: int) -> Any:
+    return Field(sa_column=Column(String(length), primary_key=True))
+
+
+def _count() -> Any:
+    return Field(sa_column=Column(BigInteger, nullable=False))
+
+
+def _sum() -> Any:
+    return Field(default=None, sa_column=Column(BigInteger, nullable=True))
+
+
+class BranchRow(SQLModel, table=True):
+    """A session, *source*, that goes on as another, *target*: a copy in which its newest message is said again."""
+
+    __tablename__ = "branch"
+    __table_args__ = (Index("ix_branch_target", "target"),)
+    source: int = Field(
+        sa_column=Column(Key, ForeignKey("session.key", ondelete="CASCADE"), primary_key=True, autoincrement=False)
+    )
+    target: int = Field(sa_column=Column(Key, ForeignKey("session.key", ondelete="CASCADE"), nullable=False))
+
+
+class SpendingRow(SQLModel, table=True):
+    """What the model calls of one *actor* in one *session* used on one UTC *day*, counted since 1970-01-01.
+
+    Ids are text: the row stays when what they name is deleted. *actor* is empty where it is unknown or was deleted,
+    *session* where it was deleted. *run* is the key of the run that was billed last, so that each counts once.
+
+    *unmeasured* and *unpriced* count the calls whose tokens, or price, are unknown. A sum holds what is known; it is
+    null as long as nothing is. Money is in billionths of a dollar.
+    """
+
+    __tablename__ = "spending"
+    __table_args__ = (Index("ix_spending_session", "session"), {"sqlite_with_rowid": False})
+    day: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    agent: str = _text_key(40)
+    channel: str = _text_key(40)
+    actor: str = _text_key(200)
+    session: str = _text_key(40)
+    project: int = Field(sa_column=Column(Key, ForeignKey("project.key", ondelete="CASCADE"), nullable=False))
+    run: int = _count()
+    runs: int = _count()
+    steps: int = _count()
+    unmeasured: int = _count()
+    unpriced: int = _count()
+    input: int | None = _sum()
+    output: int | None = _sum()
+    reasoning: int | None = _sum()
+    cache_read: int | None = _sum()
+    cache_write_short: int | None = _sum()
+    cache_write_long: int | None = _sum()
+    cost: int | None = _sum()
+    uncached_cost: int | None = _sum()
+
+
+class FileRow(SQLModel, table=True):
+    """A file that an *actor* sent; its bytes, and its *text*, are blobs. A fork has a row of its own.
+
+    *seq* is the message that took it, None while it waits for one: after a day it is removed. *agent* is the id of the
+    one that it was sent to, None for an operator's. *size* is bytes, *stored* what the file counts for, with its text;
+    *charged* are the numbers of those whose quotas that uses, as in `run`.
+    """
+
+    __tablename__ = "file"
+    __table_args__ = (
+        UniqueConstraint("id", "session"),
+        Index("ix_file_session", "session"),
+        Index("ix_file_waiting", "created_at", sqlite_where=WAITING),
+    )
+    key: int | None = Field(default=None, sa_column=Column(Key, primary_key=True, autoincrement=True))
+    project: int = Field(sa_column=Column(Key, ForeignKey("project.key", ondelete="CASCADE"), nullable=False))
+    id: str = Field(sa_column=Column(String(40), nullable=False))
+    session: int | None = Field(
+        default=None, sa_column=Column(Key, ForeignKey("session.key", ondelete="CASCADE"), nullable=True)
+    )
+    seq: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    agent: str | None = Field(default=None, sa_column=Column(String(40), nullable=True))
+    actor: str = Field(sa_column=Column(String(200), nullable=False))
+    actor_kind: str = Field(sa_column=Column(String(8), nullable=False))
+    name: str = Field(sa_column=Column(String(200), nullable=False))
+    mime: str = Field(sa_column=Column(String(100), nullable=False))
+    size: int = _count()
+    text: str | None = Field(default=None, sa_column=Column(String(40), nullable=True))
+    pages: int | None = Field(default=None, sa_column=Column(Integer, nullable=True))
+    stored: int = _count()
+    charged: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+    created_at: int = _count()
+
+
+class FeedbackRow(SQLModel, table=True):
+    """A person's feedback on a run: one per person, the newest.
+
+    *stored* are the bytes that its comment counts for, *charged* the numbers of those whose quotas that uses, as in
+    `run`; both are null where none does.
+    """
+
+    __tablename__ = "feedback"
+    run: int = Field(sa_column=Column(Key, ForeignKey("run.key", ondelete="CASCADE"), primary_key=True))
+    kind: str = _text_key(8)
+    actor: str = _text_key(200)
+    name: str | None = Field(default=None, sa_column=Column(String(200), nullable=True))
+    rating: str = Field(sa_column=Column(String(4), nullable=False))
+    comment: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    created_at: int = _count()
+    charged: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+    stored: int | None = _sum()
+
+
+class DroppedPromptRow(SQLModel, table=True):
+    """The hash of a prompt that runs of a deleted session brought: it goes too unless others have it.
+
+    *aside_at* is when it was set aside, in milliseconds; null before that.
+    """
+
+    __tablename__ = "dropped_prompt"
+    hash: str = _text_key(32)
+    aside_at: int | None = _sum()
+
+
+# SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
+# pyright: reportAssignmentType=false
+
+
+def _tables_key() -> Any:
+    return Field(default=None, sa_column=Column(Key, primary_key=True, autoincrement=True))
+
+
+def _project() -> Any:
+    return Field(default=None, sa_column=Column(Key, ForeignKey("project.key", ondelete="CASCADE"), nullable=False))
+
+
+def _time(*, nullable: bool = False) -> Any:
+    return Field(default=None, sa_column=Column(BigInteger, nullable=nullable))
+
+
+def _hash(*, nullable: bool = False) -> Any:
+    return Field(default=None, sa_column=Column(LargeBinary, nullable=nullable))
+
+
+class ApiKeyRow(SQLModel, table=True):
+    """An API key: *digest* is the SHA-256 of its secret, *previous* that of the one before, valid for a while.
+
+    *actor* is the id that it acts under, *scopes* are words with spaces between them. A revoked key keeps its row, so
+    that records can name it.
+    """
+
+    __tablename__ = "api_key"
+    key: int | None = _tables_key()
+    project: int = _project()
+    id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
+    name: str = Field(sa_column=Column(String(100), nullable=False))
+    actor: str = Field(sa_column=Column(String(60), nullable=False))
+    scopes: str = Field(sa_column=Column(String(100), nullable=False))
+    digest: bytes = _hash()
+    previous: bytes | None = _hash(nullable=True)
+    previous_until: int | None = _time(nullable=True)
+    created_at: int = _time()
+    created_by: bytes = _hash()
+    expires_at: int | None = _time(nullable=True)
+    used_at: int | None = _time(nullable=True)
+    rotated_at: int | None = _time(nullable=True)
+    revoked_at: int | None = _time(nullable=True)
+
+
+class SigningKeyRow(SQLModel, table=True):
+    """A public key that signs visitors' tokens: *jwk* is JSON of it, *kid* the name by which a token finds it.
+
+    *agents* is JSON of the ids for which it signs, null for every agent.
+    """
+
+    __tablename__ = "signing_key"
+    __table_args__ = (UniqueConstraint("project", "kid"),)
+    key: int | None = _tables_key()
+    project: int = _project()
+    id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
+    name: str = Field(sa_column=Column(String(100), nullable=False))
+    kid: str = Field(sa_column=Column(String(200), nullable=False))
+    algorithm: str = Field(sa_column=Column(String(8), nullable=False))
+    jwk: bytes = _hash()
+    created_at: int = _time()
+    created_by: bytes = _hash()
+    agents: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+
+
+class RevocationRow(SQLModel, table=True):
+    """What holds no more since *at*: *kind* is `token`, `actor` or `session`, *subject* its id."""
+
+    __tablename__ = "revocation"
+    __table_args__ = (UniqueConstraint("project", "kind", "subject"), Index("ix_revocation_at", "at"))
+    key: int | None = _tables_key()
+    project: int = _project()
+    id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
+    kind: str = Field(sa_column=Column(String(8), nullable=False))
+    subject: str = Field(sa_column=Column(String(200), nullable=False))
+    at: int = _time()
+
+
+class OperationRow(SQLModel, table=True):
+    """A line of the record of operations: who did what to which object, with which result. Append-only."""
+
+    __tablename__ = "operation"
+    key: int | None = _tables_key()
+    project: int = _project()
+    at: int = _time()
+    actor: bytes = _hash()
+    route: str = Field(sa_column=Column(String(120), nullable=False))
+    object: str | None = Field(default=None, sa_column=Column(String(200), nullable=True))
+    result: int = Field(sa_column=Column(SmallInteger, nullable=False))
+
+
+# SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
+# pyright: reportAssignmentType=false
+
+
+def _tables_key_() -> Any:
+    return Field(default=None, sa_column=Column(Key, primary_key=True, autoincrement=True))
+
+
+def _tables_project() -> Any:
+    return Field(default=None, sa_column=Column(Key, ForeignKey("project.key", ondelete="CASCADE"), nullable=False))
+
+
+def _text(length: int, *, nullable: bool = False) -> Any:
+    return Field(default=None, sa_column=Column(String(length), nullable=nullable))
+
+
+def _tables_time(*, nullable: bool = False) -> Any:
+    return Field(default=None, sa_column=Column(BigInteger, nullable=nullable))
+
+
+def _json(*, nullable: bool = False) -> Any:
+    return Field(default=None, sa_column=Column(LargeBinary, nullable=nullable))
+
+
+class ToolRow(SQLModel, table=True):
+    """A defined tool: its definitions are in `tool_version`, *version* is the newest; *source* says `file` or `api`."""
+
+    __tablename__ = "tool"
+    __table_args__ = (UniqueConstraint("project", "name"),)
+    key: int | None = _tables_key_()
+    project: int = _tables_project()
+    id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
+    name: str = _text(64)
+    source: str = _text(8)
+    version: int = Field(sa_column=Column(Integer, nullable=False))
+    created_at: int = _tables_time()
+    updated_at: int = _tables_time()
+
+
+class ToolVersionRow(SQLModel, table=True):
+    """One definition of a tool, as JSON; never changed."""
+
+    __tablename__ = "tool_version"
+    tool: int = Field(sa_column=Column(Key, ForeignKey("tool.key", ondelete="CASCADE"), primary_key=True))
+    version: int = Field(sa_column=Column(Integer, primary_key=True))
+    definition: bytes = _json()
+    created_at: int = _tables_time()
+
+
+class SecretRow(SQLModel, table=True):
+    """A secret by its *name*; *sealed* opens with the key of the project's secrets alone."""
+
+    __tablename__ = "secret"
+    __table_args__ = (UniqueConstraint("project", "name"),)
+    key: int | None = _tables_key_()
+    project: int = _tables_project()
+    name: str = _text(64)
+    sealed: bytes = _json()
+    created_at: int = _tables_time()
+    updated_at: int = _tables_time()
+
+
+class McpServerRow(SQLModel, table=True):
+    """An MCP server: its *definition* as JSON, *source* says `file` or `api`.
+
+    *listing* is what the latest discovery that succeeded said, at *listed_at*; *accepted* what of it agents may use,
+    None until there was one: with `on_change: hold` a changed tool stays as it was accepted. *error* says why the
+    latest discovery failed, at *failed_at*; None after one that succeeded. *due_at* is when the next one is due.
+    *login* are the tokens of an operator's login, sealed, *login_state* is what may be known of it, as JSON; until
+    *login_lease* one process alone renews them.
+    """
+
+    __tablename__ = "mcp_server"
+    __table_args__ = (UniqueConstraint("project", "name"),)
+    key: int | None = _tables_key_()
+    project: int = _tables_project()
+    id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
+    name: str = _text(64)
+    source: str = _text(8)
+    definition: bytes = _json()
+    listing: bytes | None = _json(nullable=True)
+    listed_at: int | None = _tables_time(nullable=True)
+    accepted: bytes | None = _json(nullable=True)
+    error: str | None = _text(2_000, nullable=True)
+    failed_at: int | None = _tables_time(nullable=True)
+    login: bytes | None = _json(nullable=True)
+    login_state: bytes | None = _json(nullable=True)
+    login_lease: int | None = _tables_time(nullable=True)
+    due_at: int = _tables_time()
+    created_at: int = _tables_time()
+    updated_at: int = _tables_time()
+
+
+class RevisionRow(SQLModel, table=True):
+    """How often the rows of a *kind* (`tools`, `mcp`, `secrets`) have changed: other processes compare it."""
+
+    __tablename__ = "revision"
+    project: int = Field(sa_column=Column(Key, ForeignKey("project.key", ondelete="CASCADE"), primary_key=True))
+    kind: str = Field(sa_column=Column(String(16), primary_key=True))
+    n: int = _tables_time()

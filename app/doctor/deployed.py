@@ -22,7 +22,7 @@ from agent_core.runtime.agents.agent_checks import Surroundings, check_agent
 from agent_core.runtime.mcp.checks import check_filed
 from agent_core.runtime.mcp.shown import names_in, status_of, why_none
 from agent_core.servers import McpServer, login_object
-from agent_core.store.work.tooling.servers import StoredServer
+from agent_core.store.servers import StoredServer
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.agents import AgentFiles, read_agents, usable

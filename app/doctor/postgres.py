@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, text
 
-from agent_core.store.work.workers import PROTOCOL, newer_runs
+from agent_core.store.queue import PROTOCOL, newer_runs
 from app.checks import Finding
 from app.doctor.database import QUEUED, backlog, migrations
 from app.settings import Settings

@@ -11,8 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from agent_core import Core, Unavailable
 from agent_core.counters import Counters, histogram
 from agent_core.listings import ServerStatus
-from agent_core.store.work.figures import Figures
-from agent_core.store.work.workers import Kind
+from agent_core.store.queue import Figures, Kind
 from app.serving.connections import Connections
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from agent_core import AgentObject
-from agent_core.store.work import catalog
+from agent_core.store import catalog
 from app.settings import Settings
 from app.storage.servers import query
 

@@ -89,7 +89,7 @@ def check_secret(settings: Settings) -> None:
     """Raise ConfigError when the other processes of the same Postgres have another PARLEY_SECRET_KEY."""
     if settings.postgres is None:
         return
-    from agent_core.store.work.shared import keep  # noqa: PLC0415 - as below
+    from agent_core.store.access import keep_shared as keep  # noqa: PLC0415 - as below
     from app.storage.postgres import connected  # noqa: PLC0415 - as below
 
     mark = load_keys(settings).derive("fingerprint")
@@ -102,7 +102,7 @@ def check_shared_secret(settings: Settings) -> None:
     """Do as `check_secret` on a migrated Postgres, and keep nothing: before the first start every secret will do."""
     if settings.postgres is None or settings.secret_key is None:
         return
-    from agent_core.store.work.shared import value_of  # noqa: PLC0415 - as below
+    from agent_core.store.access import shared_value as value_of  # noqa: PLC0415 - as below
     from app.storage.postgres import connected  # noqa: PLC0415 - as below
 
     with connected(settings.postgres) as connection:
@@ -141,7 +141,7 @@ def find_api_key(settings: Settings) -> ApiKey | None:
         return ApiKey(_hash(settings.api_key.get_secret_value()))
     if settings.postgres is None:
         return None
-    from agent_core.store.work.shared import value_of  # noqa: PLC0415 - as below
+    from agent_core.store.access import shared_value as value_of  # noqa: PLC0415 - as below
     from app.storage.postgres import connected  # noqa: PLC0415 - as below
 
     with connected(settings.postgres) as connection:
@@ -150,7 +150,7 @@ def find_api_key(settings: Settings) -> ApiKey | None:
 
 
 def _shared(url: str, made: str) -> ApiKey:
-    from agent_core.store.work.shared import keep  # noqa: PLC0415 - what Postgres needs is imported only for it
+    from agent_core.store.access import keep_shared as keep  # noqa: PLC0415 - what Postgres needs is imported only for it
     from app.storage.postgres import connected  # noqa: PLC0415 - as above
 
     with connected(url) as connection:

@@ -7,8 +7,8 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent_core import ConfigError
-from agent_core.store.work.tooling import servers
-from agent_core.store.work.tooling.servers import StoredServer
+from agent_core.store import servers
+from agent_core.store.servers import StoredServer
 from app.settings import Settings
 
 T = TypeVar("T")

@@ -28,10 +28,8 @@ from agent_core.context.window import Window, WindowEntry
 from agent_core.controls import Abilities, Caching
 from agent_core.messages import Role, text_of
 from agent_core.providers.base import Request
-from agent_core.store import log
+from agent_core.store import log, reading, runs, sessions
 from agent_core.store.hub import Subscriber
-from agent_core.store.reading import loading
-from agent_core.store.work import runs, sessions
 from agent_core.testing import (
     Answer,
     Item,
@@ -283,7 +281,7 @@ class RandomSession:
         """Note the session's window as it grew and as it is rebuilt from the log, brought to the same fact."""
         store, homes = self._core._store, self._core._cache
         grown = (await homes.get(self._session)).window.preview([])
-        loaded = await store.read(lambda connection: loading.load(connection, self._session))
+        loaded = await store.read(lambda connection: reading.load(connection, self._session))
         rebuilt = (await homes._built(loaded)).window
         seq = min(grown.seq, rebuilt.seq)
         facts = await store.read(lambda connection: log.facts_between(connection, loaded.session.session_key, seq))

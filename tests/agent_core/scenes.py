@@ -9,10 +9,9 @@ from sqlalchemy import Engine
 from agent_core import Actor, Core, Event, Fact, Inbound, Receipt, SqliteDatabase, SystemClock, Text
 from agent_core.engine.local import Sweep
 from agent_core.engine.pool import Pool
-from agent_core.store import log
+from agent_core.store import log, queue, runs, sessions
 from agent_core.store.log import RunRef
-from agent_core.store.postgres.database import PostgresDatabase
-from agent_core.store.work import due, runs, sessions
+from agent_core.store.postgres import PostgresDatabase
 from tests.polling import PATIENCE
 
 ANN = Actor("ann", "user", "Ann")
@@ -90,7 +89,7 @@ def local(core: Core) -> Driving:
 
 async def look_at(core: Core, run: int, at: int) -> None:
     """Have the sweep look at a run at *at* milliseconds, as the end of an approval does."""
-    await core._store.write(lambda connection: due.set_deadline(connection, run, at))
+    await core._store.write(lambda connection: queue.set_deadline(connection, run, at))
     local(core).sweep.look_soon()
 
 

@@ -31,8 +31,7 @@ from agent_core.clock import Clock
 from agent_core.context.frames import CORRECTION, STOPPED_NOTE
 from agent_core.controls import ABLE, Abilities
 from agent_core.providers.base import Request
-from agent_core.store import log
-from agent_core.store.work import sessions
+from agent_core.store import log, sessions
 from agent_core.testing import FakeClock, Script, ScriptedProvider
 from agent_core.tools.base import Tool
 from tests.conftest import MakeCore

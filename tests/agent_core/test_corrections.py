@@ -20,8 +20,7 @@ from agent_core import (
     text_of,
 )
 from agent_core.context.frames import CORRECTION
-from agent_core.store import log
-from agent_core.store.reading import loading
+from agent_core.store import log, reading
 from agent_core.testing import call, pause, say
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
@@ -69,7 +68,7 @@ async def checked(stage: Stage) -> None:
     """Fail unless the log keeps the rules, and a window rebuilt from it is the one that grew."""
     check_log(await stage.log())
     store, homes = stage.core._store, stage.core._cache
-    loaded = await store.read(lambda connection: loading.load(connection, stage.session))
+    loaded = await store.read(lambda connection: reading.load(connection, stage.session))
     grown, rebuilt = (await homes.get(stage.session)).window.preview([]), (await homes._built(loaded)).window
     grown.apply(await store.read(lambda connection: log.facts_between(connection, loaded.session.session_key, 0)))
     assert [entry.message for entry in grown.entries] == [entry.message for entry in rebuilt.entries]

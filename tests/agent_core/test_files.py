@@ -9,10 +9,9 @@ from sqlalchemy import func, select
 from agent_core import Actor, Core, File, FileObject, Inbound, InvalidInput, Limits, NotFound, Origin, RateLimited, Text
 from agent_core.messages import FILE_KINDS, KEPT_FOR
 from agent_core.quotas import VisitorQuota, key_of
-from agent_core.store.work import files
-from agent_core.store.work.blobs import BLOB
-from agent_core.store.work.files import FILE
-from agent_core.store.work.quotas import QUOTA
+from agent_core.store import files
+from agent_core.store.files import FILE
+from agent_core.store.quotas import BLOB, QUOTA
 from agent_core.testing import FakeClock, ScriptedProvider, say
 from tests.agent_core.scenes import idle, log_of, open_session
 from tests.conftest import MakeCore

@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from agent_core import Core, DeclaredTool, Hook, NotFound, RenderShown, ToolCompleted, ToolOutput, text_of
 from agent_core.charts.rows import FoundRows
 from agent_core.messages import Actor
-from agent_core.store.work import results
-from agent_core.store.work.results import RESULT
+from agent_core.store import files
+from agent_core.store.files import RESULT
 from agent_core.testing import ScriptedProvider, call, say
 from agent_core.tools.base import CallContext
 from agent_core.tools.function import tool
@@ -141,7 +141,7 @@ async def test_an_unknown_handle_names_those_there_are(make_core: MakeCore):
 
 async def test_a_conversation_keeps_its_newest_rows(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch):
     """The oldest rows go with their blobs, numbers count on, and who asks for rows that went reads so."""
-    monkeypatch.setattr(results, "MAX_RESULTS", 2)
+    monkeypatch.setattr(files, "MAX_RESULTS", 2)
     polls = [call("orders", count=n) for n in range(1, 5)]
     stage = await stage_of(make_core, *polls, call("peek", handle="r2"), call("peek", handle="r3"))
     *_, newest, dropped, kept = await ends(stage)
@@ -154,7 +154,7 @@ async def test_a_conversation_keeps_its_newest_rows(make_core: MakeCore, monkeyp
 
 async def test_a_conversation_keeps_so_many_bytes_of_rows(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch):
     """Large rows drop more of the older ones than small rows do."""
-    monkeypatch.setattr(results, "MAX_RESULT_BYTES", 3_950)
+    monkeypatch.setattr(files, "MAX_RESULT_BYTES", 3_950)
     stage = await stage_of(make_core, call("orders"), call("orders"), call("orders", count=140), call("orders"))
     assert await count(stage.core, "result") == 2
 
@@ -191,7 +191,7 @@ async def test_processes_count_together(make_core: MakeCore, open_database: Open
     other = stage.core._store.database if backend == "sqlite" else open_database()
     try:
         kept = [
-            database.write(lambda connection: results.keep(connection, ref, "call_x", found, b'[{"a":1}]'))
+            database.write(lambda connection: files.keep_rows(connection, ref, "call_x", found, b'[{"a":1}]'))
             for _ in range(10)
             for database in (stage.core._store.database, other)
         ]

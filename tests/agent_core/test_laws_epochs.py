@@ -17,8 +17,8 @@ from agent_core import (
 )
 from agent_core.errors import LostRun
 from agent_core.providers.base import Request
+from agent_core.store import runs
 from agent_core.store.log import RUN
-from agent_core.store.work import runs
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, bug, by_step, call, pause, say, step_of
 from agent_core.tools.base import Pending
 from agent_core.tools.function import tool

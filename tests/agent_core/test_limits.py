@@ -8,7 +8,7 @@ import pytest
 from agent_core import Core, Limits, RateLimited
 from agent_core.errors import IdempotencyMismatch
 from agent_core.providers.base import Request
-from agent_core.store.work import due, limits
+from agent_core.store import queue
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.scenes import SAFETY, idle, inbound, log_of, open_session, say_and_wait, send, types
 from tests.conftest import MakeCore
@@ -111,7 +111,7 @@ async def test_the_sweep_returns_no_more_runs_than_there_is_room_for(capped, mod
 
     async def found() -> list[str]:
         now = core._store.clock.now()
-        rows = await core._store.read(lambda connection: due.due(connection, now))
+        rows = await core._store.read(lambda connection: queue.due(connection, now))
         return [row.id for row in rows if row.status == "queued"]
 
     assert await found() == []
@@ -138,7 +138,7 @@ async def test_agents_without_a_cap_are_not_counted(
     """A run of an agent without a cap takes no lock and counts no runs."""
     core = await make_core(model.provider)
     for statement in ("_LOCK", "_RUNNING", "_NEXT"):
-        monkeypatch.setattr(limits, statement, None)
+        monkeypatch.setattr(queue, statement, None)
     session = await open_session(core)
     await send(core, session, "Hello")
     await send(core, session, "Hello again")
@@ -207,7 +207,7 @@ async def test_one_session_takes_up_a_bounded_part_of_the_backlog(
     capped, model: CountingModel, monkeypatch: pytest.MonkeyPatch
 ):
     """A session in which many messages wait refuses the next; others are served."""
-    monkeypatch.setattr(limits, "MAX_QUEUED", 3)
+    monkeypatch.setattr(queue, "MAX_QUEUED", 3)
     core = await capped(None)
     session = await open_session(core)
     for _ in range(4):
@@ -223,7 +223,7 @@ async def test_one_session_takes_up_a_bounded_part_of_the_backlog(
 
 async def test_steering_is_no_way_around_the_bound(capped, model: CountingModel, monkeypatch: pytest.MonkeyPatch):
     """Steered messages that no step has taken count with the queued ones, until a step takes them."""
-    monkeypatch.setattr(limits, "MAX_QUEUED", 3)
+    monkeypatch.setattr(queue, "MAX_QUEUED", 3)
     core = await capped(None)
     session = await open_session(core)
     run = await send(core, session, "Hello")

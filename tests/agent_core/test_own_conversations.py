@@ -21,7 +21,7 @@ from agent_core import (
 from agent_core.agents import Limits
 from agent_core.quotas import ANYWHERE, Origin, VisitorQuota
 from agent_core.runtime.services import listing
-from agent_core.store.reading.listing import Wanted
+from agent_core.store.listing import Wanted
 from agent_core.testing import Answer, ScriptedProvider, by_step, call, pause, prefix_of, say
 from tests.agent_core.asking import Till, asks, open_approvals, yes
 from tests.agent_core.laws import check_log

@@ -13,10 +13,12 @@ from sqlalchemy import Connection, delete, insert, select, update
 from agent_core import Actor, Core, Definition, Limits
 from agent_core.channels import Channels
 from agent_core.engine.local import LocalEngine
+from agent_core.store import catalog, queue, runs
+from agent_core.store import queue as due
+from agent_core.store import queue as limits
 from agent_core.store.database import Database
 from agent_core.store.log import RUN, SESSION
-from agent_core.store.work import catalog, due, limits, queue, runs
-from agent_core.store.work.queue import SERVED
+from agent_core.store.queue import SERVED
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.scenes import SAFETY, idle, inbound, local, open_session
 from tests.conftest import Fresh, MakeCore

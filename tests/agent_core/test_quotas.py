@@ -9,10 +9,9 @@ from sqlalchemy import func, select
 
 from agent_core import Actor, Core, Limits, Origin, Quota, RateLimited, Receipt
 from agent_core.quotas import DAY, VisitorQuota, key_of
+from agent_core.store import files, quotas
 from agent_core.store.log import EVENT, RUN, SESSION
-from agent_core.store.work import quotas, results
-from agent_core.store.work.blobs import BLOB
-from agent_core.store.work.quotas import QUOTA, SERVED
+from agent_core.store.quotas import BLOB, QUOTA, SERVED
 from agent_core.testing import FakeClock, ScriptedProvider, call, say, usage
 from agent_core.tools.function import tool
 from agent_core.tools.render import render_tools
@@ -247,7 +246,7 @@ async def test_rows_and_whole_results_are_stored_bytes_too(make_core: MakeCore, 
         """Return rows, more than the model reads."""
         return [{"text": "x" * 5_000}]
 
-    monkeypatch.setattr(results, "MAX_RESULT_BYTES", 12_000)
+    monkeypatch.setattr(files, "MAX_RESULT_BYTES", 12_000)
     script = [(call("poll"),), (say("There."),)] * 3
     clock, tools = FakeClock(), (poll, *render_tools(None).values())
     provider = ScriptedProvider(script)

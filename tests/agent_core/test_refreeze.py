@@ -24,7 +24,7 @@ from agent_core import (
     ToolCompleted,
     ToolOutput,
 )
-from agent_core.store.work import catalog, sessions
+from agent_core.store import catalog, sessions
 from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say, think
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log

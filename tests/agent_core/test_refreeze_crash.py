@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from agent_core import Core, Definition, Inbound, SnapshotFrozen, StepStarted, Text
-from agent_core.store.work import sessions
+from agent_core.store import sessions
 from agent_core.testing import FakeClock, ScriptedProvider, say, think
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.laws import check_log

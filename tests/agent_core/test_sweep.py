@@ -13,8 +13,8 @@ from agent_core import Core, Definition, Fact, Heartbeat, RunResumed
 from agent_core.engine.local import LocalEngine
 from agent_core.loop.state import HANDED_OVER, RESTARTED
 from agent_core.store.database import Database
-from agent_core.store.work.runs import WOKEN, Ended
-from agent_core.store.work.workers import FOREVER
+from agent_core.store.queue import FOREVER
+from agent_core.store.runs import WOKEN, Ended
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.databases import LateDatabase
 from tests.agent_core.laws import check_log

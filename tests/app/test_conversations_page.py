@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 
 from agent_core.runtime.services import listing
-from agent_core.store.reading.listing import MAX_OF_ONE
+from agent_core.store.listing import MAX_OF_ONE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conversations.md").read_text("utf-8")
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)

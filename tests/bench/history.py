@@ -10,11 +10,10 @@ from agent_core.loop.inbox import NO_CARRY_OVER
 from agent_core.loop.strategy import message_id
 from agent_core.messages import UNKNOWN_USAGE, Actor
 from agent_core.providers.base import neutral
-from agent_core.store import log
+from agent_core.store import log, runs, sessions
 from agent_core.store.log import RunRef
+from agent_core.store.sessions import SessionRef
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import runs, sessions
-from agent_core.store.work.sessions import SessionRef
 
 ASKER = Actor("ann", "user", "Ann")
 QUESTION = (Text("Which of the two roads is the shorter one, and is it open in winter?"),)

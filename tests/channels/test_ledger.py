@@ -45,7 +45,7 @@ async def session(fresh: Fresh, database: Database) -> str:
 
 
 def _project(connection) -> None:
-    from agent_core.store.work import catalog  # noqa: PLC0415 - what `start` does, without the rest of it
+    from agent_core.store import catalog  # noqa: PLC0415 - what `start` does, without the rest of it
 
     catalog.ensure_project(connection)
 

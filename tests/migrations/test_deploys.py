@@ -12,7 +12,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.exc import OperationalError
 
 from agent_core import Core, Definition
-from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from agent_core.tools.function import tool
 from app.storage.migrate import FIRST

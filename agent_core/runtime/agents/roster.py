@@ -49,9 +49,9 @@ from agent_core.runtime.tools.offers import (
     with_later,
 )
 from agent_core.secrets import Secrets
+from agent_core.store import catalog
+from agent_core.store.catalog import StoredAgent
 from agent_core.store.store import Store
-from agent_core.store.work import catalog
-from agent_core.store.work.catalog import StoredAgent
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Scope, Toolset, tools_with
 

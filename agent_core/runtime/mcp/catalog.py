@@ -20,9 +20,9 @@ from agent_core.runtime.mcp.shown import brief, names_in, shown, status_of, why_
 from agent_core.runtime.tools.revisions import Revisions
 from agent_core.secrets import Secrets, Unreadable
 from agent_core.servers import McpServer
+from agent_core.store import servers
+from agent_core.store.servers import StoredServer
 from agent_core.store.store import Store
-from agent_core.store.work.tooling import servers
-from agent_core.store.work.tooling.servers import StoredServer
 from agent_core.tools.base import Tool
 from agent_core.tools.mcp.authorization import Authorization
 from agent_core.tools.mcp.port import McpConnections

@@ -18,9 +18,9 @@ from agent_core.runtime.mcp.logins import KnownServers
 from agent_core.runtime.tasks import cancel_and_wait
 from agent_core.secrets import scrubbed
 from agent_core.servers import McpServer
+from agent_core.store import servers
+from agent_core.store.servers import Claim, StoredServer
 from agent_core.store.store import Store
-from agent_core.store.work.tooling import servers
-from agent_core.store.work.tooling.servers import Claim, StoredServer
 from agent_core.tools.mcp.port import McpConnections
 from agent_core.tools.mcp.served import ServerSecrets, ready
 from agent_core.traces import trace_of

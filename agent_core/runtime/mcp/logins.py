@@ -25,10 +25,10 @@ from agent_core.servers import (
     state_of,
     uses_login,
 )
+from agent_core.store import servers
+from agent_core.store import servers as rows
+from agent_core.store.servers import StoredServer
 from agent_core.store.store import Store
-from agent_core.store.work.tooling import logins as rows
-from agent_core.store.work.tooling import servers
-from agent_core.store.work.tooling.servers import StoredServer
 from agent_core.tools.mcp.authorization import Authorization
 from agent_core.tools.mcp.served import ServerSecrets, ready
 
@@ -129,7 +129,7 @@ class McpLogins:
             raise InvalidInput("ticket", "it is not that of a login at this server; begin one.") from None
         login = await self._here.complete(await self._filled(stored), pending, redirected)
         sealed, now = await self._sealed(login, _PURPOSE), self._store.clock.now()
-        work = partial(rows.keep, stored=stored, sealed=sealed, state=state_of(login), now=now)
+        work = partial(rows.keep_login, stored=stored, sealed=sealed, state=state_of(login), now=now)
         if not await self._store.write(work):
             raise LoginFailed(f"The MCP server `{stored.server.name}` was changed meanwhile; log in again.")
         _log.info("mcp.logged_in", server=stored.server.name, issuer=login.issuer)
@@ -141,7 +141,7 @@ class McpLogins:
         Raises `LoginFailed` when it is another one by then: what another operator has just begun is not ended.
         """
         stored = await self._store.read(lambda connection: servers.find(connection, name))
-        if not await self._store.write(lambda connection: rows.drop(connection, stored)):
+        if not await self._store.write(lambda connection: rows.drop_login(connection, stored)):
             text = f"The login at the MCP server `{stored.server.name}` was renewed, or made again, meanwhile"
             raise LoginFailed(f"{text}: log out again if that one shall end too.")
         await self._servers.look()
@@ -195,7 +195,7 @@ class McpLogins:
 
     async def claim(self, server: str, spent: McpLogin, /) -> McpLogin | bool | None:
         sealed, now = await self._text_of(spent), self._store.clock.now()
-        claimed = await self._store.write(partial(rows.claim, server=server, spent=sealed, now=now))
+        claimed = await self._store.write(partial(rows.claim_login, server=server, spent=sealed, now=now))
         if not isinstance(claimed, str):
             return claimed
         return await self._login(claimed)
@@ -204,7 +204,9 @@ class McpLogins:
         before, after = await self._text_of(spent), await self._sealed(new, _PURPOSE)
         state_before = self._state(server)
         state = structs.replace(state_of(new), lacks=state_before and state_before.lacks)
-        was_put = await self._store.write(partial(rows.put, server=server, spent=before, sealed=after, state=state))
+        was_put = await self._store.write(
+            partial(rows.put_login, server=server, spent=before, sealed=after, state=state)
+        )
         await self._servers.look()
         return was_put
 
@@ -213,17 +215,17 @@ class McpLogins:
         if state_before is not None and state_before.lacks != scope:
             state = structs.replace(state_of(login), lacks=visible(scope)[: servers.MAX_ERROR])
             sealed = await self._text_of(login)
-            await self._changed(partial(rows.lack, server=server, login=sealed, state=state))
+            await self._changed(partial(rows.lack_login, server=server, login=sealed, state=state))
 
     async def end(self, server: str, spent: McpLogin, why: str, /) -> None:
         state = structs.replace(state_of(spent), ended=visible(why)[: servers.MAX_ERROR])
         sealed = await self._text_of(spent)
-        await self._changed(partial(rows.end, server=server, spent=sealed, state=state))
+        await self._changed(partial(rows.end_login, server=server, spent=sealed, state=state))
         _log.warning("mcp.login_ended", server=server, why=why, remedy=remedy_of(server))
 
     async def release(self, server: str, spent: McpLogin, /) -> None:
         sealed = await self._text_of(spent)
-        await self._store.write(partial(rows.release, server=server, spent=sealed))
+        await self._store.write(partial(rows.release_login, server=server, spent=sealed))
 
     async def _changed(self, work: Callable[[Connection], None]) -> None:
         await self._store.write(work)

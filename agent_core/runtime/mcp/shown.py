@@ -19,7 +19,7 @@ from agent_core.listings import (
 )
 from agent_core.runtime.mcp.private import masked
 from agent_core.servers import McpAnnotations, McpListing, McpServer, McpTool, login_object
-from agent_core.store.work.tooling.servers import NEVER, StoredServer
+from agent_core.store.servers import NEVER, StoredServer
 
 Names = Mapping[tuple[str, str], str]
 

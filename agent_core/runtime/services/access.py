@@ -22,7 +22,7 @@ from agent_core.objects import (
     StoredKey,
 )
 from agent_core.runtime.agents.roster import cursor_key
-from agent_core.store.access import keys, operations, revocations, signing_keys
+from agent_core.store import access
 from agent_core.store.store import Store
 
 SECRET_BYTES = 32
@@ -54,95 +54,101 @@ class Access:
             expires_at=expires_at,
         )
         key = StoredKey(object=made, digest=digest_of(secret))
-        await self._store.write(lambda connection: keys.add(connection, key))
+        await self._store.write(lambda connection: access.add_key(connection, key))
         return key, secret
 
     async def keys(self, *, limit: int = 50, cursor: str | None = None) -> Page[KeyObject]:
         """Return keys, oldest first, those that are revoked too."""
         after = cursor_key(cursor)
-        return await self._store.read(lambda connection: keys.listed(connection, limit=limit, after=after))
+        return await self._store.read(lambda connection: access.listed_keys(connection, limit=limit, after=after))
 
     async def usable_keys(self) -> Sequence[StoredKey]:
         """Return every key that is not revoked."""
-        return await self._store.read(keys.usable)
+        return await self._store.read(access.usable_keys)
 
     async def key(self, id: str) -> KeyObject:
         """Return a key; raises `NotFound`."""
-        return (await self._store.read(lambda connection: keys.find(connection, id))).object
+        return (await self._store.read(lambda connection: access.find_key(connection, id))).object
 
     async def change_key(self, id: str, changes: KeyChanges) -> StoredKey:
         """Change a key; raises `NotFound`, also for a revoked one."""
         if isinstance(changes.scopes, tuple):
             scopes = changes.scopes
             changes = replace(changes, scopes=tuple(scope for scope in SCOPES if scope in scopes))
-        return await self._store.write(lambda connection: keys.change(connection, id, changes))
+        return await self._store.write(lambda connection: access.change_key(connection, id, changes))
 
     async def rotate_key(self, id: str, *, grace: int) -> tuple[StoredKey, str]:
         """Give a key another secret, and return both; the old one works for *grace* seconds. Raises `NotFound`."""
         secret, now = _secret(id), self._store.clock.now()
         until = now + 1000 * grace
         digest = digest_of(secret)
-        key = await self._store.write(lambda connection: keys.rotate(connection, id, digest, now=now, until=until))
+        key = await self._store.write(
+            lambda connection: access.rotate_key(connection, id, digest, now=now, until=until)
+        )
         return key, secret
 
     async def revoke_key(self, id: str) -> StoredKey:
         """Revoke a key for good; raises `NotFound`, also for a revoked one."""
         now = self._store.clock.now()
-        return await self._store.write(lambda connection: keys.revoke(connection, id, now=now))
+        return await self._store.write(lambda connection: access.revoke_key(connection, id, now=now))
 
     async def note_used(self, used: Mapping[str, int]) -> None:
         """Note when keys were last used, in milliseconds by their ids."""
-        await self._store.write(lambda connection: keys.note_used(connection, used))
+        await self._store.write(lambda connection: access.note_keys_used(connection, used))
 
     async def add_signing_key(self, key: SigningKey) -> SigningKey:
         """Register a key that signs visitors' tokens, with an id and a time of its own; raises `Conflict`."""
         made = replace(key, id=new_id("sign"), created_at=self._store.clock.now())
-        await self._store.write(lambda connection: signing_keys.add(connection, made))
+        await self._store.write(lambda connection: access.add_signing_key(connection, made))
         return made
 
     async def signing_keys(self, *, limit: int = 50, cursor: str | None = None) -> Page[SigningKey]:
         """Return the keys that sign visitors' tokens, oldest first."""
         after = cursor_key(cursor)
-        return await self._store.read(lambda connection: signing_keys.listed(connection, limit=limit, after=after))
+        return await self._store.read(
+            lambda connection: access.listed_signing_keys(connection, limit=limit, after=after)
+        )
 
     async def every_signing_key(self) -> Sequence[SigningKey]:
         """Return all keys that sign visitors' tokens."""
-        return await self._store.read(signing_keys.every)
+        return await self._store.read(access.every_signing_key)
 
     async def remove_signing_key(self, id: str) -> None:
         """Remove a key that signs visitors' tokens; raises `NotFound`."""
-        await self._store.write(lambda connection: signing_keys.remove(connection, id))
+        await self._store.write(lambda connection: access.remove_signing_key(connection, id))
 
     async def revoke(self, kind: RevocationKind, subject: str) -> Revocation:
         """Revoke a token, the tokens of an actor, or visitors' access to a session, from now on."""
         now = self._store.clock.now()
-        return await self._store.write(lambda connection: revocations.add(connection, kind, subject, now=now))
+        return await self._store.write(lambda connection: access.add_revocation(connection, kind, subject, now=now))
 
     async def revocations(self, *, limit: int = 50, cursor: str | None = None) -> Page[Revocation]:
         """Return revocations, newest first."""
         before = cursor_key(cursor)
-        return await self._store.read(lambda connection: revocations.listed(connection, limit=limit, before=before))
+        return await self._store.read(
+            lambda connection: access.listed_revocations(connection, limit=limit, before=before)
+        )
 
     async def revocation(self, id: str) -> Revocation:
         """Return a revocation; raises `NotFound`."""
-        return await self._store.read(lambda connection: revocations.find(connection, id))
+        return await self._store.read(lambda connection: access.find_revocation(connection, id))
 
     async def revoked_since(self, at: int) -> Sequence[Revocation]:
         """Return what was revoked since *at*, in milliseconds."""
-        return await self._store.read(lambda connection: revocations.since(connection, at))
+        return await self._store.read(lambda connection: access.revocations_since(connection, at))
 
     async def tidy(self, before: int) -> None:
         """Remove the revocations from before *before* that have nothing left to revoke."""
-        await self._store.write(lambda connection: revocations.tidy(connection, before))
+        await self._store.write(lambda connection: access.tidy_revocations(connection, before))
 
     async def note(self, *, actor: Actor, route: str, about: str | None, result: int) -> None:
         """Add a line to the record of operations."""
         done = Operation(at=self._store.clock.now(), actor=actor, route=route, object=about, result=result)
-        await self._store.write(lambda connection: operations.add(connection, done))
+        await self._store.write(lambda connection: access.add_operation(connection, done))
 
     async def operations(self, *, after: int = 0, limit: int = 500) -> Sequence[OperationEntry]:
         """Return lines of the record of operations after the line *after*, in order."""
-        return await self._store.read(lambda connection: operations.listed(connection, after=after, limit=limit))
+        return await self._store.read(lambda connection: access.listed_operations(connection, after=after, limit=limit))
 
 
 def digest_of(secret: str) -> bytes:

@@ -13,10 +13,11 @@ from agent_core.objects import ConversationObject, Feedback, Page
 from agent_core.quotas import Origin
 from agent_core.runtime.services.forgetting import PAUSES, retried
 from agent_core.runtime.services.listing import Listing
-from agent_core.store.reading import conversations, listing, recent
-from agent_core.store.reading.listing import Wanted
+from agent_core.store import changes, conversations, listing, sessions
+from agent_core.store import conversations as branching
+from agent_core.store import conversations as recent
+from agent_core.store.listing import Wanted
 from agent_core.store.store import Store
-from agent_core.store.work import branching, feedback, sessions
 
 REASON = "the conversation is deleted"
 _PAUSES = PAUSES[:6]
@@ -51,7 +52,7 @@ class OwnConversations:
 
     async def ratings(self, id: str, by: Actor) -> Page[Feedback]:
         """Return what *by* thinks of the answers of a session, the newest first."""
-        return Page(await self._store.read(lambda connection: feedback.of_actor(connection, id, by)), None)
+        return Page(await self._store.read(lambda connection: changes.feedback_of_actor(connection, id, by)), None)
 
     async def start_of(self, id: str, *, last: int) -> int:
         """Return the seq after which the *last* newest messages of a session follow, 0 for the whole log.
@@ -62,7 +63,7 @@ class OwnConversations:
 
     async def earlier(self, id: str, *, last: int, before: int) -> tuple[int, list[Fact]]:
         """Return where the page of the *last* messages before seq *before* begins, as `start_of`, and its facts."""
-        return await self._store.read(lambda connection: recent.page(connection, id, last=last, before=before))
+        return await self._store.read(lambda connection: recent.recent_page(connection, id, last=last, before=before))
 
     async def branch(self, id: str, message: str, *, by: Actor, origin: Origin) -> str:
         """Let a session go on as a copy that ends before *message*, and return its id; see `branching.branch`."""

@@ -3,7 +3,7 @@
 from agent_core.messages import CostFilter, CostGroup, CostItem
 from agent_core.objects import Page
 from agent_core.runtime.agents.roster import cursor_key
-from agent_core.store.reading import costs
+from agent_core.store import listing
 from agent_core.store.store import Store
 
 EVERYTHING = CostFilter()
@@ -24,4 +24,6 @@ class Costs:
         Raises `UnknownCursor`.
         """
         after = cursor_key(cursor)
-        return await self._store.read(lambda connection: costs.costs(connection, by, wanted, limit=limit, after=after))
+        return await self._store.read(
+            lambda connection: listing.costs(connection, by, wanted, limit=limit, after=after)
+        )

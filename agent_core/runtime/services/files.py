@@ -5,9 +5,9 @@ from collections.abc import Collection
 from agent_core.errors import InvalidInput
 from agent_core.messages import Actor, FileObject
 from agent_core.quotas import Origin
+from agent_core.store import files
+from agent_core.store.files import NewFile
 from agent_core.store.store import Store
-from agent_core.store.work import files
-from agent_core.store.work.files import NewFile
 from agent_core.uploads.reader import FileCheck, FileReader, kind_of, least_kept
 
 

@@ -9,11 +9,10 @@ from sqlalchemy import Connection
 
 from agent_core.clock import Clock
 from agent_core.errors import NotFound, SessionBusy
-from agent_core.store.access import erasing
-from agent_core.store.access.redaction import ForgottenPerson
+from agent_core.store import catalog, erasing, sessions
 from agent_core.store.database import Scrubbing
+from agent_core.store.erasing import ForgottenPerson
 from agent_core.store.store import Store
-from agent_core.store.work import prompts, sessions
 
 REASON = "the person's data is deleted"
 PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
@@ -88,11 +87,11 @@ class Forgetting:
 
     async def _forget_prompts(self) -> None:
         """Delete the prompts that runs of deleted sessions brought, of an attempt that was cut off too."""
-        if await self._store.read(prompts.is_any_dropped):
+        if await self._store.read(catalog.is_any_dropped):
             clock = self._store.clock
-            await self._store.write(lambda connection: prompts.set_aside(connection, clock.now()))
-            await clock.sleep(prompts.SETTLED)
-            await self._store.write(lambda connection: prompts.settle(connection, clock.now()))
+            await self._store.write(lambda connection: catalog.set_aside_prompts(connection, clock.now()))
+            await clock.sleep(catalog.SETTLED)
+            await self._store.write(lambda connection: catalog.settle_prompts(connection, clock.now()))
 
     async def _each(self, names: Sequence[str], work: Callable[[str], Awaitable[Any]]) -> tuple[list[Any], list[str]]:
         """Return the results of *work* for each session of *names*, and those that stayed busy."""

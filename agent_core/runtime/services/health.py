@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from agent_core.hooks.chain import Resolver
 from agent_core.hooks.rules import HookResolvers
-from agent_core.store.bus import Bus, Flushing
+from agent_core.store import catalog
 from agent_core.store.database import Pooled
+from agent_core.store.hub import Bus, Flushing
+from agent_core.store.queue import Figures, figures
 from agent_core.store.store import Store
-from agent_core.store.work import catalog
-from agent_core.store.work.figures import Figures, figures
 
 
 class CoreHealth:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from agent_core.errors import UnknownCursor
 from agent_core.objects import Page, SessionObject
 from agent_core.runtime.agents.roster import cursor_key
-from agent_core.store.reading import listing
-from agent_core.store.reading.listing import Candidate, Moment, Wanted
+from agent_core.store import listing
+from agent_core.store.listing import Candidate, Moment, Wanted
 from agent_core.store.store import Store
 
 MAX_SESSIONS, MAX_FACTS = 5_000, 250_000

@@ -4,9 +4,9 @@ from agent_core import events as e
 from agent_core.ids import new_id
 from agent_core.messages import Actor, Text
 from agent_core.objects import MessageObject
-from agent_core.store.reading.readings import message_object
+from agent_core.store.changes import Also
+from agent_core.store.reading import message_object
 from agent_core.store.store import Store
-from agent_core.store.work.changes import Also
 
 
 class OperatorReplies:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from agent_core.objects import RenderObject
-from agent_core.store.reading import renders
-from agent_core.store.reading.listing import Wanted
+from agent_core.store import listing
+from agent_core.store.listing import Wanted
 from agent_core.store.store import Store
 
 EVERY = Wanted()
@@ -35,4 +35,4 @@ class Renders:
 
         A fork shows what it copied under the same id.
         """
-        return await self._store.read(lambda connection: renders.render(connection, id, wanted))
+        return await self._store.read(lambda connection: listing.render(connection, id, wanted))

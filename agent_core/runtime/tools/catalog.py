@@ -17,8 +17,8 @@ from agent_core.objects import Page
 from agent_core.runtime.tools.checks import check_definition, check_program
 from agent_core.runtime.tools.dry_runs import DryRun, dry_run
 from agent_core.runtime.tools.revisions import Revisions
+from agent_core.store import tools as definitions
 from agent_core.store.store import Store
-from agent_core.store.work.tooling import definitions
 from agent_core.tools.base import Tool
 from agent_core.tools.defined import CatalogTool
 from agent_core.tools.function import NAME

@@ -7,9 +7,9 @@ import structlog
 
 from agent_core.errors import Unavailable
 from agent_core.runtime.tasks import cancel_and_wait
+from agent_core.store import tools
 from agent_core.store.store import Store
-from agent_core.store.work.tooling import revisions
-from agent_core.store.work.tooling.revisions import RevisionKind
+from agent_core.store.tools import RevisionKind
 from agent_core.traces import trace_of
 
 EVERY = 1.0
@@ -47,7 +47,7 @@ class Revisions:
     async def look(self) -> None:
         """Load what has changed since it was loaded last; call it after a change, and before refusing a name."""
         async with self._one:
-            now = await self._store.peek(revisions.current)
+            now = await self._store.peek(tools.current_revisions)
             for kind, load in self._loads.items():
                 if self._seen.get(kind) != now.get(kind, 0):
                     await load()  # what it reads is at least as new as the number: a later one is loaded once more

@@ -10,8 +10,8 @@ from agent_core.objects import Page, SecretObject
 from agent_core.runtime.agents.roster import cursor_key
 from agent_core.runtime.tools.revisions import Revisions
 from agent_core.secrets import Secrets, Unreadable
+from agent_core.store import servers as rows
 from agent_core.store.store import Store
-from agent_core.store.work.tooling import secrets as rows
 
 MAX_VALUE = 20_000
 """Characters of a secret's value: keys in files have a few thousand."""
@@ -42,7 +42,7 @@ class SecretValues:
             raise InvalidInput("value", f"1 to {MAX_VALUE:,} characters.")
         sealed = await asyncio.to_thread(self._sealer.seal, value, _purpose(name))
         now = self._store.clock.now()
-        work = partial(rows.put, name=name, sealed=sealed, now=now, replace=replace)
+        work = partial(rows.put_secret, name=name, sealed=sealed, now=now, replace=replace)
         stored = await self._store.write(work)
         await self._revisions.look()
         return stored
@@ -50,17 +50,17 @@ class SecretValues:
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[SecretObject]:
         """Return secrets without their values, the oldest first."""
         after = cursor_key(cursor)
-        return await self._store.read(lambda connection: rows.listed(connection, limit=limit, after=after))
+        return await self._store.read(lambda connection: rows.listed_secrets(connection, limit=limit, after=after))
 
     async def delete(self, name: str) -> None:
         """Delete a secret; raises `NotFound`, and `Conflict` while tools or servers refer to it."""
-        await self._store.write(lambda connection: rows.remove(connection, name))
+        await self._store.write(lambda connection: rows.remove_secret(connection, name))
 
     async def values(self, names: Collection[str]) -> Mapping[str, str]:
         """Return the values of *names* as they are now; raises `NotFound` and `Unreadable`, which name the remedy."""
         if not names:
             return {}
-        sealed = await self._store.peek(lambda connection: rows.sealed(connection, names))
+        sealed = await self._store.peek(lambda connection: rows.sealed_secrets(connection, names))
         values: dict[str, str] = {}
         for name in names:
             if name not in sealed:

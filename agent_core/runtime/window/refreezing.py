@@ -9,7 +9,7 @@ from agent_core.clock import Clock
 from agent_core.errors import InvalidInput, NotFound
 from agent_core.runtime.agents.roster import Roster
 from agent_core.runtime.session_cache import CachedSession
-from agent_core.store.work.refreezing import Refreeze, RefreezeReason
+from agent_core.store.intake import Refreeze, RefreezeReason
 
 _MAX_WARNED = 1000
 _log = structlog.get_logger("parley.agents")

@@ -24,7 +24,7 @@ from agent_core import (
     Page,
 )
 from agent_core.runtime.approvals import outcome
-from agent_core.store.work.approvals import Owner
+from agent_core.store.approvals import Owner
 from app.api.bodies.replies import DecisionBody
 from app.api.bodies.requests import actor_of
 from app.api.bodies.wire import Approval, AuditLine, answer, approval_wire, audit_line, page

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from agent_core import Page, SessionBusy
-from agent_core.store.reading.listing import Wanted
+from agent_core.store.listing import Wanted
 from app.api.bodies.requests import BranchBody, TitleBody
 from app.api.bodies.wire import (
     Feedback,

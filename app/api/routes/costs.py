@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from agent_core import InvalidInput
 from agent_core.messages import CostFilter, CostGroup
-from agent_core.store.reading.costs import EPOCH
+from agent_core.store.listing import EPOCH
 from app.api.bodies.wire import Cost, answer
 from app.api.deps import Cursor, Limit, Name, Operator, Wired
 from app.api.problems import answers

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from agent_core import Actor, Controls, Event, Forbidden, Inbound, InvalidInput, Page, SessionStatus, SystemClock
-from agent_core.store.reading.listing import Wanted
+from agent_core.store.listing import Wanted
 from app.api.bodies.requests import (
     MAX_VISITORS_METADATA,
     ForkBody,

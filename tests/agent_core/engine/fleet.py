@@ -15,9 +15,9 @@ from sqlalchemy import text
 
 from agent_core import Clock, Core, Definition, SystemClock
 from agent_core.engine.dbos import DbosEngine, Pace
-from agent_core.store.postgres.bus import PostgresBus
-from agent_core.store.postgres.database import PostgresDatabase
-from agent_core.store.work.workers import Kind
+from agent_core.store.postgres import PostgresDatabase
+from agent_core.store.postgres_bus import PostgresBus
+from agent_core.store.queue import Kind
 from agent_core.testing import ScriptedProvider
 from agent_core.testing.scripted import Script
 from agent_core.tools.base import Tool

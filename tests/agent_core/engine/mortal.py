@@ -23,9 +23,9 @@ from agent_core.engine.pool import Segment
 from agent_core.store.database import Database
 from agent_core.store.hub import Hub
 from agent_core.store.log import RunRef
-from agent_core.store.postgres.bus import PostgresBus
-from agent_core.store.postgres.database import PostgresDatabase
-from agent_core.store.work.due import Due
+from agent_core.store.postgres import PostgresDatabase
+from agent_core.store.postgres_bus import PostgresBus
+from agent_core.store.queue import Due
 from agent_core.tools.base import CallContext, Elicitation, Tool
 from agent_core.tools.function import tool
 from tests.agent_core.crashing import CrashingDatabase, Side

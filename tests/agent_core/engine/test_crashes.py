@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from agent_core import Core
 from agent_core.engine.dbos import DbosEngine
-from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.store.postgres import PostgresDatabase
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.engine.fleet import PACE
 from tests.agent_core.test_crash import SCENARIOS, Executions, Process, Scenario, _check, _outcome

@@ -6,7 +6,7 @@ from typing import Any, cast
 from agent_core.engine.local import LocalEngine
 from agent_core.engine.pool import Interrupt, Runs
 from agent_core.store.log import RunRef
-from agent_core.store.work.due import Due
+from agent_core.store.queue import Due
 from agent_core.testing import FakeClock
 from tests.polling import PATIENCE
 

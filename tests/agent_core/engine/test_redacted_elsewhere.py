@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from agent_core import Actor, Core, text_of
-from agent_core.store.work.workers import Kind
+from agent_core.store.queue import Kind
 from agent_core.testing import FakeClock, ScriptedProvider, say
 from tests.agent_core.engine.fleet import PATIENCE, Fleet
 from tests.agent_core.scenes import ANN, BOB, idle, open_session, send

@@ -11,7 +11,7 @@ from agent_core.engine.pool import Interrupt, Runs
 from agent_core.errors import Unavailable
 from agent_core.loop.state import OUTAGE
 from agent_core.store.log import RunRef
-from agent_core.store.work.due import Due
+from agent_core.store.queue import Due
 from agent_core.testing import FakeClock
 from tests.polling import PATIENCE
 

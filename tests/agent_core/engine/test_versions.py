@@ -7,8 +7,8 @@ from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from agent_core import Context, Core, MessageCompleted, RunResumed, text_of
+from agent_core.store import queue
 from agent_core.store.codes import CODES
-from agent_core.store.work import workers
 from agent_core.testing import pause, say
 from tests.agent_core.engine.fleet import PATIENCE, Fleet, engine_of, soon, there, worker_process
 from tests.agent_core.engine.newer import NEXT
@@ -35,13 +35,13 @@ async def test_a_newer_versions_run_waits_for_it(fleet: Fleet):
         async with worker_process(fleet.url, newer=True) as first:
             await send(web, session, "one")
             await there(web, BEGUN, 1, next=NEXT)
-            await there(web, "SELECT protocol FROM worker WHERE kind = 'worker'", workers.PROTOCOL + 1)
+            await there(web, "SELECT protocol FROM worker WHERE kind = 'worker'", queue.PROTOCOL + 1)
             first.kill()
         old = await fleet.join(lambda _: [say("Old.")], kind="worker")
         await soon(old, lambda: any(line["event"] == "run.needs_newer" for line in lines))
         await send(web, session, "two")
         await say_and_wait(web, other, "Hello")
-    assert await old._store.read(lambda connection: workers.newer_runs(connection, 0)) == 2
+    assert await old._store.read(lambda connection: queue.newer_runs(connection, 0)) == 2
     async with worker_process(fleet.url, newer=True, answer="New."):
         await there(old, ANSWERED, 3)
     assert [line["event"] for line in lines].count("run.needs_newer") == 1

@@ -15,8 +15,8 @@ from typing import Any
 
 from agent_core import Core
 from agent_core.engine.dbos import DbosEngine, end_process
-from agent_core.store.postgres.bus import PostgresBus
-from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.store.postgres import PostgresDatabase
+from agent_core.store.postgres_bus import PostgresBus
 from agent_core.testing import ScriptedProvider, call, pause, say
 from agent_core.tools.function import tool
 from tests.agent_core.engine.fleet import NOTIFIED, PACE, soon

@@ -13,7 +13,7 @@ from agent_core.clock import SystemClock
 from agent_core.hooks.http import MASK, sign
 from agent_core.hooks.rules import HookResolvers
 from agent_core.net.fetch import Fetch
-from agent_core.store.work.catalog import VERSION
+from agent_core.store.catalog import VERSION
 from agent_core.testing import by_step, call, say
 from tests.agent_core.asking import Till
 from tests.agent_core.net.stage import Site, ok, serving

@@ -23,7 +23,7 @@ from agent_core import (
     text_of,
 )
 from agent_core.agents import ToolSpec
-from agent_core.store.work import catalog
+from agent_core.store import catalog
 from agent_core.testing import ScriptedProvider, say
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool

@@ -8,7 +8,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, text
 from sqlalchemy.util import await_only
 
-from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.store.postgres import PostgresDatabase
 from tests.agent_core.scenes import SAFETY
 from tests.polling import until_async
 

@@ -14,9 +14,8 @@ from agent_core import (
     Text,
     Usage,
 )
-from agent_core.store import log
+from agent_core.store import log, runs, sessions
 from agent_core.store.log import RUN, RunRef
-from agent_core.store.work import runs, sessions
 from tests.agent_core.scenes import ANN, open_session
 
 NO_USAGE = Usage(None, None, None, None, None, None)

@@ -9,8 +9,8 @@ from sqlalchemy import text
 
 from agent_core import Core, Definition
 from agent_core.providers.base import Provider
-from agent_core.store.postgres.bus import PostgresBus
-from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.store.postgres import PostgresDatabase
+from agent_core.store.postgres_bus import PostgresBus
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
 from tests.polling import until_async

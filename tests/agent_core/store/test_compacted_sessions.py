@@ -7,9 +7,8 @@ from agent_core import Actor, ContextCompacted, Core, Fact, text_of
 from agent_core.context.window import Window
 from agent_core.events import CompactionKind
 from agent_core.providers.base import Request
-from agent_core.store import log
+from agent_core.store import log, sessions
 from agent_core.store.log import SESSION
-from agent_core.store.work import sessions
 from agent_core.testing import ScriptedProvider, call, say
 from agent_core.testing.script import Answer
 from agent_core.tools.function import tool

@@ -11,9 +11,10 @@ import pytest
 from sqlalchemy import Connection, event
 
 from agent_core import Core, Definition, SqliteDatabase, text_of
-from agent_core.store.reading import follow, listing, loading, readings
-from agent_core.store.reading.loading import Loaded
-from agent_core.store.work import due, sessions
+from agent_core.store import follow, listing, queue, sessions
+from agent_core.store import reading as loading
+from agent_core.store import reading as readings
+from agent_core.store.reading import Loaded
 from agent_core.testing import FakeClock, ScriptedProvider, call, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import engine_of, local, log_of, open_session, say_and_wait, send, types
@@ -123,8 +124,8 @@ async def test_joining_a_long_session_at_its_end_costs_no_history(core: Core, pa
         assert (await read(core.follow(name, after=ref.newest, until_idle=True))).tail == []
         costs.append(await work_of(core, lambda connection, key=ref.key: follow._OPEN.run(connection, b_session=key)))
     assert costs[1] <= costs[0] + 2 * PER_STEP
-    assert await work_of(core, lambda connection: due.due(connection, 0)) < 1_000
-    assert await work_of(core, lambda connection: due.next_deadline(connection, 0)) < 1_000
+    assert await work_of(core, lambda connection: queue.due(connection, 0)) < 1_000
+    assert await work_of(core, lambda connection: queue.next_deadline(connection, 0)) < 1_000
 
 
 async def test_looking_at_a_long_session_costs_what_is_shown(core: Core, past: LongSessions):

@@ -20,12 +20,12 @@ from agent_core import (
 )
 from agent_core.context.snapshot import freeze
 from agent_core.errors import LostRun, SessionOpen
-from agent_core.store import log
+from agent_core.store import catalog, log, runs, sessions
+from agent_core.store import catalog as prompts
+from agent_core.store.catalog import SNAPSHOT
 from agent_core.store.log import RUN, RunRef, SessionKey
-from agent_core.store.postgres.database import PostgresDatabase
-from agent_core.store.work import catalog, prompts, runs, sessions
-from agent_core.store.work.catalog import SNAPSHOT
-from agent_core.store.work.quotas import AgentBounds
+from agent_core.store.postgres import PostgresDatabase
+from agent_core.store.quotas import AgentBounds
 from agent_core.testing import ScriptedProvider, pause, say
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import ANN, SAFETY, idle, inbound, log_of, open_session, ref_of, say_and_wait, send, types
@@ -239,7 +239,9 @@ async def test_a_prompt_that_a_run_has_found_is_not_set_aside_before_its_commit(
     await core._store.write(lambda connection: catalog.keep_snapshot(connection, snapshot))
     await core._store.write(lambda connection: connection.execute(note))
     async with held(other, lambda connection: catalog.keep_snapshot(connection, snapshot, is_held=True)):
-        setting_aside = asyncio.create_task(core._store.write(lambda connection: prompts.set_aside(connection, 1)))
+        setting_aside = asyncio.create_task(
+            core._store.write(lambda connection: prompts.set_aside_prompts(connection, 1))
+        )
         await waits(other)
         assert not setting_aside.done()
     await setting_aside

@@ -15,8 +15,8 @@ from agent_core.listings import McpServerObject
 from agent_core.runtime.mcp.discovery import AWAY
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.servers import McpServer
-from agent_core.store.work.tooling import servers as rows
-from agent_core.store.work.tooling.servers import LEASE, STEADY
+from agent_core.store import servers as rows
+from agent_core.store.servers import LEASE, STEADY
 from agent_core.testing import FakeClock
 from agent_core.tools.toolset import Scope
 from tests.agent_core.mcp_servers import ScriptedServers, listing, mcp_tool

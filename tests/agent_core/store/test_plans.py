@@ -8,10 +8,8 @@ from sqlalchemy import Connection, event
 from sqlalchemy.sql import ClauseElement
 
 from agent_core import Core
-from agent_core.store import log
-from agent_core.store.reading import follow, loading
-from agent_core.store.statements import Statement
-from agent_core.store.work import due, limits, runs
+from agent_core.store import follow, log, queue, reading, runs
+from agent_core.store.database import Statement
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN, engine_of, idle, log_of, open_session, say_and_wait, send
@@ -111,13 +109,13 @@ async def test_no_statement_of_a_conversation_reads_a_whole_table(make_core: Mak
     [
         pytest.param(runs._ACTIVE, ("uq_run_active_root (session=?)",), id="the active root run"),
         pytest.param(runs._QUEUED, ("ix_run_queued_root (session=?)",), id="the next queued run"),
-        pytest.param(due._BEGUN, ("ix_run_open (status=?)",), id="what is due"),
-        pytest.param(due._QUEUED, ("ix_run_open (status=?", "uq_run_active_root (session=?)"), id="what may start"),
-        pytest.param(due._NEXT, ("ix_run_open (status=? AND due_at>?)",), id="the next deadline"),
-        pytest.param(limits._RUNNING, ("ix_run_open (status=?)",), id="how many of an agent run"),
-        pytest.param(limits._WAITING, ("ix_run_open (status=?)",), id="how many wait"),
+        pytest.param(queue._BEGUN, ("ix_run_open (status=?)",), id="what is due"),
+        pytest.param(queue._QUEUED, ("ix_run_open (status=?", "uq_run_active_root (session=?)"), id="what may start"),
+        pytest.param(queue._NEXT, ("ix_run_open (status=? AND due_at>?)",), id="the next deadline"),
+        pytest.param(queue._RUNNING, ("ix_run_open (status=?)",), id="how many of an agent run"),
+        pytest.param(queue._WAITING, ("ix_run_open (status=?)",), id="how many wait"),
         pytest.param(follow._OPEN, ("uq_run_active_root", "ix_run_queued_root"), id="the open runs, for a reader"),
-        pytest.param(loading._FIRST_OPEN, ("uq_run_active_root", "ix_run_queued_root"), id="the open runs, to load"),
+        pytest.param(reading._FIRST_OPEN, ("uq_run_active_root", "ix_run_queued_root"), id="the open runs, to load"),
         pytest.param(log._PAGE, ("PRIMARY KEY (session=? AND seq>?)",), id="a page of facts"),
         pytest.param(log._BETWEEN, ("PRIMARY KEY (session=? AND seq>? AND seq<?)",), id="the facts between"),
     ],

@@ -1,6 +1,6 @@
 """What is left of an answer with sources once a person is forgotten."""
 
-from agent_core.store.access.redaction import DELETED, ForgottenPerson, redacted
+from agent_core.store.erasing import DELETED, ForgottenPerson, redacted
 
 WHO = ForgottenPerson(id="ann@example.com", pseudonym="person_1")
 CITED = {"start": 8, "end": 16, "title": "Oslo", "url": "https://a.example"}

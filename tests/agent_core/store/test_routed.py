@@ -4,8 +4,8 @@ from sqlalchemy import func, select
 
 from agent_core import Controls, Inbound, Text
 from agent_core.agents import Snapshot
-from agent_core.store.work import catalog
-from agent_core.store.work.catalog import SNAPSHOT
+from agent_core.store import catalog
+from agent_core.store.catalog import SNAPSHOT
 from agent_core.testing import ScriptedProvider, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN

@@ -8,7 +8,7 @@ from agent_core.agents import ToolDefinition
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.secrets import Secrets, Unreadable
-from agent_core.store.work.tooling.secrets import SECRET
+from agent_core.store.servers import SECRETS_SECRET as SECRET
 from tests.conftest import MakeCore
 
 VALUE = "s3cr3t-välue"

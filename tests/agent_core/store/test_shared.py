@@ -1,7 +1,7 @@
 """What all processes of a database share: requests that count once."""
 
 from agent_core import Database
-from agent_core.store.work import shared
+from agent_core.store import access
 from agent_core.testing import FakeClock
 from tests.conftest import MakeCore
 
@@ -16,11 +16,11 @@ async def test_a_request_counts_once_for_all_processes(make_core: MakeCore):
     clock.advance(500)
     assert await core.is_first("slack:b")
     assert not await core.is_first("slack:a")
-    assert await database.write(lambda connection: shared.keep(connection, "key", b"1")) == b"1"
+    assert await database.write(lambda connection: access.keep_shared(connection, "key", b"1")) == b"1"
     clock.advance(500)
     assert await core.is_first("slack:a")
     assert not await core.is_first("slack:b")
     clock.advance(2_000)
     assert await core.is_first("slack:c")
-    assert await database.read(lambda connection: shared.value_of(connection, "slack:b")) is None
-    assert await database.read(lambda connection: shared.value_of(connection, "key")) == b"1"
+    assert await database.read(lambda connection: access.shared_value(connection, "slack:b")) is None
+    assert await database.read(lambda connection: access.shared_value(connection, "key")) == b"1"

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from agent_core import Actor, Conflict, NotFound
 from agent_core.objects import SigningKey
-from agent_core.store.access import signing_keys
+from agent_core.store import access
 from tests.conftest import MakeCore
 
 BOSS = Actor("operator", "service")
@@ -29,7 +29,7 @@ async def test_keys_are_shared_by_the_processes_of_a_database(make_core: MakeCor
     assert (first.jwk, first.created_by, first.id[:5]) == (JWK, BOSS, "sign_")
     with pytest.raises(Conflict, match="`a` is registered"):
         await other.access.add_signing_key(key("a"))
-    monkeypatch.setattr(signing_keys, "MAX_KEYS", 2)
+    monkeypatch.setattr(access, "MAX_KEYS", 2)
     with pytest.raises(Conflict, match="2 keys"):
         await core.access.add_signing_key(key("c"))
     await other.access.remove_signing_key(first.id)

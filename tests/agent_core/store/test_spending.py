@@ -12,10 +12,9 @@ from agent_core import events as e
 from agent_core.errors import LostRun, UnknownCursor
 from agent_core.messages import UNKNOWN_USAGE, CostFilter, CostGroup, CostItem, Usage
 from agent_core.quotas import DAY, NANO
+from agent_core.store import quotas
 from agent_core.store.log import RUN
-from agent_core.store.work import spending
-from agent_core.store.work.quotas import QUOTA
-from agent_core.store.work.spending import SPENDING
+from agent_core.store.quotas import QUOTA, SPENDING
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, cut, fail, say, step_of, usage
 from agent_core.testing.script import Item
 from agent_core.tools.function import tool
@@ -190,7 +189,7 @@ async def test_a_compaction_is_billed(make_core: MakeCore):
         e.CompactionFailed(model="anthropic:claude-haiku-4-5", code="empty", message="", **paid),
         e.ContextCompacted(kind="cut", **counts),
     ]
-    await core._store.write(lambda connection: spending.bill(connection, run, bodies, now=core._store.clock.now()))
+    await core._store.write(lambda connection: quotas.bill_costs(connection, run, bodies, now=core._store.clock.now()))
     (item,) = (await costs(core, "actor")).values()
     assert (item.runs, item.steps, item.cost) == (1, 2, str(2 * COST + 1))
     assert item.uncached_cost == str(2 * UNCACHED + Decimal("1.5"))

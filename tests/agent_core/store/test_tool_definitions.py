@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from agent_core import Core, Definition, InvalidInput, ManagedByFile, NotFound, ToolCompleted, text_of
 from agent_core.agents import ToolDefinition
 from agent_core.errors import Conflict, ToolInUse
-from agent_core.store.work.tooling import definitions
+from agent_core.store import tools as definitions
 from agent_core.testing import ScriptedProvider, call, say, step_of
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import log_of, only, open_session, say_and_wait

@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import Connection, func, insert, select
 
 from agent_core import Actor, Core
+from agent_core.store import catalog
+from agent_core.store import catalog as prompts
+from agent_core.store.catalog import SNAPSHOT
 from agent_core.store.log import RUN
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import catalog, prompts
-from agent_core.store.work.catalog import SNAPSHOT
 from tests.app.api.test_forgetting import everything
 from tests.polling import PATIENCE
 
@@ -116,14 +117,14 @@ async def test_prompts_are_deleted_some_seconds_after_each_was_set_aside(core: C
     """One deletion does not end the time of another's; until then a run that has found the prompt reads it."""
     (first, early), (second, late) = await ask(client, core), await ask(client, core, "Another one.")
     await core.delete_session(first)
-    await write(core, prompts.set_aside, 1_000)
+    await write(core, prompts.set_aside_prompts, 1_000)
     await core.delete_session(second)
-    await write(core, prompts.set_aside, 1_500)
-    await write(core, prompts.settle, 1_000 + APART)
+    await write(core, prompts.set_aside_prompts, 1_500)
+    await write(core, prompts.settle_prompts, 1_000 + APART)
     assert await core._store.read(lambda connection: catalog.snapshot(connection, late)) is not None
     with pytest.raises(LookupError):
         await core._store.read(lambda connection: catalog.snapshot(connection, early))
-    await write(core, prompts.settle, 1_500 + APART)
+    await write(core, prompts.settle_prompts, 1_500 + APART)
     assert await core._store.read(noted) == 0
 
 
@@ -135,7 +136,7 @@ async def test_a_prompt_that_is_wanted_while_it_is_deleted_stays(
     session, brought = await ask(client, core)
     await core.delete_session(session)
     before = await core._store.read(hashes)
-    await write(core, prompts.set_aside, 1_000)
+    await write(core, prompts.set_aside_prompts, 1_000)
     assert before - await core._store.read(hashes) == {brought}
     other, _ = await ask(client, core, "Another one.")
     query = RUN.update().where(RUN.c.session.is_not(None)).values(snapshot=brought)
@@ -143,7 +144,7 @@ async def test_a_prompt_that_is_wanted_while_it_is_deleted_stays(
     if is_stored_again:
         values = {"project": DEFAULT_PROJECT, "hash": brought, "content": b"{}"}
         await core._store.write(lambda connection: connection.execute(insert(SNAPSHOT).values(values)))
-    await write(core, prompts.settle, 1_000 + APART)
+    await write(core, prompts.settle_prompts, 1_000 + APART)
     assert before <= await core._store.read(hashes)
     assert await core._store.read(noted) == 0
     await core.delete_session(other)

@@ -13,9 +13,9 @@ from sqlalchemy import Connection, MetaData, Table, func, inspect, select
 from agent_core import Actor, Context, Core, Decider, Decision, Inbound, Text
 from agent_core.events import FACTS
 from agent_core.quotas import Origin, key_of
+from agent_core.store.catalog import SNAPSHOT
 from agent_core.store.log import RUN
-from agent_core.store.work.catalog import SNAPSHOT
-from agent_core.store.work.quotas import QUOTA
+from agent_core.store.quotas import QUOTA
 from agent_core.testing import Answer, ScriptedProvider, call, say, step_of, think
 from app.compose import create_app
 from app.settings import Settings

@@ -13,8 +13,8 @@ from sqlalchemy import text
 
 from agent_core import Actor, Core, Definition, Inbound, Text
 from agent_core.engine.local import LocalEngine
-from agent_core.store.postgres.database import PostgresDatabase
-from agent_core.store.work import workers
+from agent_core.store import queue
+from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import ScriptedProvider
 from agent_core.testing.models import FakeModels
 from app.checks import Finding
@@ -54,14 +54,14 @@ def postgres_env(postgres_url: str) -> dict[str, str]:
 
 
 async def heartbeat(
-    url: str, worker: str, *, kind: workers.Kind = "both", age: int = 0, protocol: int = workers.PROTOCOL
+    url: str, worker: str, *, kind: queue.Kind = "both", age: int = 0, protocol: int = queue.PROTOCOL
 ) -> None:
     """Have a worker on the Postgres at *url* whose last heartbeat is *age* seconds old."""
     database = PostgresDatabase(url, **PATIENT)
-    named = workers.Worker(id=worker, host="here", pid=1, kind=kind, protocol=protocol)
+    named = queue.Worker(id=worker, host="here", pid=1, kind=kind, protocol=protocol)
 
     def work(connection: Any) -> None:
-        workers.heartbeat(connection, named, room=1, running=0)
+        queue.heartbeat(connection, named, room=1, running=0)
         connection.exec_driver_sql(f"UPDATE worker SET beat_at = beat_at - {age * 1000} WHERE id = '{worker}'")  # noqa: S608
 
     await database.write(work)
@@ -194,7 +194,7 @@ def test_runs_that_wait_for_a_newer_version(look: Examine, postgres_env: dict[st
     found = look(**postgres_env)["versions"]
     assert found.level == "warn"
     assert found.text.startswith("1 runs wait for a newer version")
-    asyncio.run(heartbeat(url, "wrk_2", protocol=workers.PROTOCOL + 1))
+    asyncio.run(heartbeat(url, "wrk_2", protocol=queue.PROTOCOL + 1))
     found = look(**postgres_env)["versions"]
     assert found.level == "ok"
     assert found.text == "of those that drive runs 1 know more than this version, 0 less; 1 runs wait for newer ones"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from agent_core.servers import LoginState, McpOAuth, McpServer
-from agent_core.store.work.tooling.servers import StoredServer
+from agent_core.store.servers import StoredServer
 from app.cli.mcp_servers import _changes, _described
 from app.cli.tools import _origin
 from app.doctor.deployed import described

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from agent_core import Core, Unavailable
-from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.store.postgres import PostgresDatabase
 from app.compose import create_watch
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at

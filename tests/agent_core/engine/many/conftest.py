@@ -12,8 +12,8 @@ import pytest
 from agent_core import Core
 from agent_core.engine.dbos import DbosEngine
 from agent_core.store.database import Database
-from agent_core.store.postgres.bus import PostgresBus
-from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.store.postgres import PostgresDatabase
+from agent_core.store.postgres_bus import PostgresBus
 from tests.agent_core.engine.fleet import PACE
 from tests.conftest import MakeCore, OpenDatabase
 from tests.postgres import PATIENT

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import delete
 
 from agent_core import File, Inbound, StepFailed, StepStarted, Text
-from agent_core.store.work import blobs, sessions
+from agent_core.store import quotas, sessions
 from agent_core.testing import call, say, think
 from agent_core.tools.function import tool
 from tests.agent_core.providers.contract.telling import by_text, extends
@@ -121,7 +121,7 @@ async def test_a_file_that_is_gone_is_named(scene, wire):
     image = await keep(stage, "dot.png", "image/png", png(7))
     await send_files(stage, "Look", image)
     await stage.core._store.write(
-        lambda connection: connection.execute(delete(blobs.BLOB).where(blobs.BLOB.c.id == image.file))
+        lambda connection: connection.execute(delete(quotas.BLOB).where(quotas.BLOB.c.id == image.file))
     )
     await stage.core.stop()
     again = await scene(wire, line=stage.line, session=stage.session)

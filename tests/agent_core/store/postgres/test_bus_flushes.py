@@ -9,8 +9,7 @@ from agent_core.messages import Text
 from agent_core.store.codes import CODES
 from agent_core.store.hub import Hub
 from agent_core.store.log import RunRef
-from agent_core.store.postgres.incoming import Incoming
-from agent_core.store.postgres.outgoing import Batch, Entry, Outgoing, Row
+from agent_core.store.postgres_bus import Batch, Entry, Incoming, Outgoing, Row
 
 SESSION = "ses_0123456789abcdef"
 RUN = RunRef(

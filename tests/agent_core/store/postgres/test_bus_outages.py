@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent_core import Core
-from agent_core.store.postgres import bus
+from agent_core.store import postgres_bus
 from agent_core.testing import ScriptedProvider, pause, say
 from tests.agent_core.scenes import SAFETY, idle, open_session, send, types
 from tests.agent_core.store.processes import Processes, connected, cut, processes, rows, rows_are
@@ -101,8 +101,8 @@ async def test_text_that_could_not_be_written_is_sent_again(running: Processes):
 
 async def test_a_notification_that_is_lost_is_made_up_for(running: Processes, monkeypatch: pytest.MonkeyPatch):
     """A process without notifications polls, and misses nothing."""
-    monkeypatch.setattr(bus, "POLL", 0.05)
-    monkeypatch.setattr(bus.PostgresBus, "_on_notification", lambda *_: None)
+    monkeypatch.setattr(postgres_bus, "POLL", 0.05)
+    monkeypatch.setattr(postgres_bus.PostgresBus, "_on_notification", lambda *_: None)
     half, go = asyncio.Event(), asyncio.Event()
     here = await running.driver(ScriptedProvider(lambda _: (say(*WORDS), pause(half), say(*WORDS), pause(go))))
     there = await running.onlooker()
@@ -172,7 +172,7 @@ async def test_what_a_killed_process_had_said_is_replaced(
     postgres_url: str, running: Processes, monkeypatch: pytest.MonkeyPatch
 ):
     """A new driver restarts the step: the earlier text is cleared, and its rows are skipped and removed."""
-    monkeypatch.setattr(bus, "TIDY", 0.05)
+    monkeypatch.setattr(postgres_bus, "TIDY", 0.05)
     there = await running.onlooker()
     session = await open_session(there)
     early, one = await joined(there, session)
@@ -212,14 +212,14 @@ async def test_a_database_that_does_not_answer_is_said_to_be_away(running: Proce
     """A reader who comes while the database is away gets an error that says so."""
     there = await running.onlooker()
     session = await open_session(there)
-    monkeypatch.setattr(bus, "TIMEOUT", 0.05)
+    monkeypatch.setattr(postgres_bus, "TIMEOUT", 0.05)
 
     enough = asyncio.Event()
 
     async def silent(*_: Any) -> None:
         await enough.wait()
 
-    monkeypatch.setattr(bus.PostgresBus, "_catch_up", silent)
-    with pytest.raises(bus.Unavailable):
+    monkeypatch.setattr(postgres_bus.PostgresBus, "_catch_up", silent)
+    with pytest.raises(postgres_bus.Unavailable):
         await anext(there.follow(session))
     enough.set()

@@ -9,9 +9,9 @@ from sqlalchemy import Connection, select, text, update
 from sqlalchemy.util import await_only
 
 from agent_core.errors import Unavailable
-from agent_core.store.postgres.database import PostgresDatabase
-from agent_core.store.work import catalog
-from agent_core.store.work.catalog import PROJECT
+from agent_core.store import catalog
+from agent_core.store.catalog import PROJECT
+from agent_core.store.postgres import PostgresDatabase
 from tests.agent_core.scenes import SAFETY
 from tests.agent_core.store.beside import held, opened, waits
 from tests.polling import until

@@ -1,6 +1,6 @@
 """The address of a Postgres, as hosts print it and drivers take it."""
 
-from agent_core.store.postgres.dsn import for_asyncpg
+from agent_core.store.postgres import for_asyncpg
 from tests.cases import for_each
 
 

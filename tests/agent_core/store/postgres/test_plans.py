@@ -10,11 +10,9 @@ from sqlalchemy import event
 from sqlalchemy.sql import ClauseElement
 
 from agent_core import Core
-from agent_core.store import log
-from agent_core.store.postgres.database import PostgresDatabase
-from agent_core.store.reading import follow, listing, loading
-from agent_core.store.statements import Statement
-from agent_core.store.work import due, intake, limits, quotas, runs, sessions
+from agent_core.store import follow, intake, listing, log, queue, quotas, reading, runs, sessions
+from agent_core.store.database import Statement
+from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN, engine_of, open_session, say_and_wait, send
@@ -106,17 +104,17 @@ INDEXES = [
     pytest.param(runs._ACTIVE, ("uq_run_active_root",), id="the active root run"),
     pytest.param(runs._QUEUED, ("ix_run_queued_root",), id="the next queued run"),
     pytest.param(runs._BY_ID, ("uq_run_id",), id="a run"),
-    pytest.param(due._PROGRESS, ("pk_event",), id="how far a run got"),
-    pytest.param(due._BEGUN, ("ix_run_open",), id="what is due"),
-    pytest.param(due._QUEUED, ("ix_run_open",), id="what may start"),
-    pytest.param(due._NEXT, ("ix_run_open",), id="the next deadline"),
-    pytest.param(limits._RUNNING, ("ix_run_open",), id="how many of an agent run"),
-    pytest.param(limits._WAITING, ("ix_run_open",), id="how many wait"),
-    pytest.param(limits._NEXT, (), id="who of an agent is next"),
-    pytest.param(limits._IN_SESSION, ("ix_run_queued_root",), id="how many wait in a session"),
+    pytest.param(queue._PROGRESS, ("pk_event",), id="how far a run got"),
+    pytest.param(queue._BEGUN, ("ix_run_open",), id="what is due"),
+    pytest.param(queue._QUEUED, ("ix_run_open",), id="what may start"),
+    pytest.param(queue._NEXT, ("ix_run_open",), id="the next deadline"),
+    pytest.param(queue._RUNNING, ("ix_run_open",), id="how many of an agent run"),
+    pytest.param(queue._WAITING, ("ix_run_open",), id="how many wait"),
+    pytest.param(queue._LIMITS_NEXT, (), id="who of an agent is next"),
+    pytest.param(queue._IN_SESSION, ("ix_run_queued_root",), id="how many wait in a session"),
     pytest.param(quotas._SIZE, ("pk_event",), id="what is kept of a run"),
     pytest.param(follow._OPEN, ("uq_run_active_root", "ix_run_queued_root"), id="the open runs, for a reader"),
-    pytest.param(loading._FIRST_OPEN, ("uq_run_active_root", "ix_run_queued_root"), id="the open runs, to load"),
+    pytest.param(reading._FIRST_OPEN, ("uq_run_active_root", "ix_run_queued_root"), id="the open runs, to load"),
     pytest.param(sessions._HOLD, ("uq_session_id",), id="a session"),
     pytest.param(listing._OBJECT, ("uq_session_id", "uq_run_active_root", "pk_event"), id="a session to read"),
     pytest.param(intake._SEEN, ("pk_receipt",), id="a key"),

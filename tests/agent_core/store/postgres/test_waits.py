@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 
 from agent_core import Fact
 from agent_core.errors import Unavailable
-from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import ScriptedProvider, say
 from tests.agent_core.scenes import SAFETY, log_of, open_session, say_and_wait
 from tests.agent_core.store.beside import held, opened, waits
@@ -136,7 +136,7 @@ async def test_a_cancelled_transaction_is_not_begun(postgres_url: str):
 
 async def test_a_server_that_says_nothing_is_asked_by_few(monkeypatch: pytest.MonkeyPatch):
     """However many want something of a server that hangs, they fail together, and few of them have tried it."""
-    monkeypatch.setattr("agent_core.store.postgres.database._CALM", SAFETY)
+    monkeypatch.setattr("agent_core.store.postgres._CALM", SAFETY)
     async with silent_server() as (url, taken):
         database = PostgresDatabase(url, pool=2, connect_timeout=0.3)
         answers = await asyncio.gather(*(database.read(ONE) for _ in range(20)), return_exceptions=True)
@@ -163,7 +163,7 @@ async def test_a_row_that_another_keeps_locked_is_unavailable(postgres_url: str)
 
 async def test_a_statement_that_takes_too_long_is_unavailable(postgres_url: str, monkeypatch: pytest.MonkeyPatch):
     """A statement that is not answered in time fails clearly, and its connection stays usable."""
-    monkeypatch.setattr("agent_core.store.postgres.database.STATEMENT_TIMEOUT", 1.0)
+    monkeypatch.setattr("agent_core.store.postgres.STATEMENT_TIMEOUT", 1.0)
     async with opened(postgres_url) as database:
         with pytest.raises(Unavailable):
             await database.read(execute("SELECT pg_sleep(60)"))

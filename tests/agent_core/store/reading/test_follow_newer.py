@@ -3,9 +3,8 @@
 import pytest
 from sqlalchemy import update
 
+from agent_core.store import follow, sessions
 from agent_core.store.log import EVENT
-from agent_core.store.reading import follow
-from agent_core.store.work import sessions
 from agent_core.testing import ScriptedProvider, say
 from tests.agent_core.scenes import log_of, open_session, say_and_wait, send
 from tests.agent_core.store.reading.reader import joined, read

@@ -7,10 +7,10 @@ from sqlalchemy import Connection, insert, select, update
 
 from agent_core import Actor, Core, Text, UnknownCursor
 from agent_core.runtime.services import listing
+from agent_core.store import listing as listed
 from agent_core.store.codes import CODES
+from agent_core.store.listing import Wanted
 from agent_core.store.log import EVENT, SESSION
-from agent_core.store.reading import listing as listed
-from agent_core.store.reading.listing import Wanted
 from agent_core.testing import ScriptedProvider, say
 from tests.agent_core.scenes import ANN, BOB, open_session, say_and_wait
 from tests.cases import for_each

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_core import Actor, NotFound, RenderShown
-from agent_core.store.reading.listing import Wanted
+from agent_core.store.listing import Wanted
 from agent_core.testing import call, say
 from agent_core.tools.base import NewRender
 from agent_core.tools.function import tool

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 from agent_core.errors import Unavailable
 from agent_core.net.fetch import Fetch
 from agent_core.servers import LoginClient, LoginFailed, McpLogin, McpOAuth, McpServer, PendingLogin
-from agent_core.store.work.tooling import logins as rows
-from agent_core.store.work.tooling.servers import SERVER
+from agent_core.store import servers as rows
+from agent_core.store.servers import SERVER
 from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeLogins
 from agent_core.tools.mcp.login_tokens import LoginTokens
@@ -256,13 +256,13 @@ async def test_a_logout_ends_no_login_that_came_meanwhile(make_core: MakeCore, m
     """What another operator has begun between its look and its write stays, and the logout says so."""
     async with login_stage(make_core, oauth=LOGIN) as stage:
         await stage.login()
-        drop = rows.drop
+        drop = rows.drop_login
 
         def late(connection, stored):  # type: ignore[no-untyped-def]
             connection.execute(update(SERVER).where(SERVER.c.key == stored.key).values(login=b"v1.another"))
             return drop(connection, stored)
 
-        monkeypatch.setattr(rows, "drop", late)
+        monkeypatch.setattr(rows, "drop_login", late)
         with pytest.raises(LoginFailed, match="log out again"):
             await stage.core.tools.servers.logins.logout("fake")
         assert not stage.site.seen["revoke"]

@@ -1,1 +1,0 @@
-"""Access in the database: API keys, revocations, operations, and the deletion of a person."""

@@ -1,1 +1,0 @@
-"""Postgres: the database and the bus between processes."""

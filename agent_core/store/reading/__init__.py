@@ -1,1 +1,0 @@
-"""Reading sessions: following, loading for a run, lists."""

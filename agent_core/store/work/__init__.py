@@ -1,1 +1,0 @@
-"""Transactions, each a function of a `Connection`."""

@@ -1,1 +1,0 @@
-"""Tools that are defined, MCP servers and secrets, as transactions."""
