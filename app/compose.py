@@ -23,13 +23,13 @@ from agent_core import (
 from agent_core.engine.local import LocalEngine
 from agent_core.engine.pool import MAX_RUNS, Engine, Runs
 from agent_core.hooks.rules import HookResolvers
+from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.secrets import Secrets
 from agent_core.store.hub import Bus
 from agent_core.store.queue import Kind
 from agent_core.tools.base import Tool
-from agent_core.tools.mcp.connections import McpConnected
 from agent_core.tools.toolset import Toolset
 from agent_core.uploads.reader import ClamdCheck
 from app.addresses import place_of

@@ -9,9 +9,8 @@ from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.checks import check_definition
 from agent_core.servers import PREFIX
 from agent_core.tools.base import Tool
-from agent_core.tools.http.kind import HttpKind
-from agent_core.tools.kinds import KindFactory
-from agent_core.tools.wrapping import McpConfig, PythonConfig, Wrapping
+from agent_core.tools.http import HttpKind
+from agent_core.tools.toolset import KindFactory, McpConfig, PythonConfig, Wrapping
 from app.own_tools.toolset import shipped_names
 
 

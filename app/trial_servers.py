@@ -7,10 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent_core import ConfigError, Core
+from agent_core.mcp.port import McpUnavailable, ServerLogins
 from agent_core.servers import McpAnnotations, McpListing, McpServer, McpTool
 from agent_core.tools.base import CallContext, Outcome, Tool
-from agent_core.tools.mcp.logins import ServerLogins
-from agent_core.tools.mcp.port import McpUnavailable
 from app.files import load_servers
 from app.mcp_file import read_servers
 

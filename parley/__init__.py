@@ -10,8 +10,8 @@ from agent_core.channels import Inbound
 from agent_core.core import Core
 from agent_core.messages import Actor, Text
 from agent_core.tools.base import CallContext, Elicitation, ElicitationAnswer, NewRender, ToolError
-from agent_core.tools.figures import chart, table
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
+from agent_core.tools.render import chart, table
 from parley.embedding import open_core
 
 __all__ = [

@@ -17,7 +17,7 @@ STANDS = {
     "agent_core/testing/mcp/__main__.py": "an entry point",
     "agent_core/testing/models/command.py": "an entry point",
     "agent_core/tools/builtin/current_time.py": "a tool that ships: one file each",
-    "agent_core/tools/mapping/jq_child.py": "a child, run by its path",
+    "agent_core/tools/jq_child.py": "a child, run by its path",
     "app/__main__.py": "an entry point",
     "app/collector.py": "a number that is read before anything else may be imported",
     "channels/slack/testing/command.py": "an entry point: no other command imports the fake",

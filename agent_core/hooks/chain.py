@@ -17,8 +17,7 @@ from agent_core.loop.untrusted import AFTER_UNTRUSTED, needs_ruling
 from agent_core.loop.waiting import CallState
 from agent_core.messages import Actor, Text, ToolCall, legible, shorten, visible
 from agent_core.schemas import defaults, is_choice_of_several, problems, schema_problem
-from agent_core.tools.base import Elicitation
-from agent_core.tools.foreign import ForeignError, called
+from agent_core.tools.base import Elicitation, ForeignError, called
 
 
 class Occasion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

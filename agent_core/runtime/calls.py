@@ -26,9 +26,8 @@ from agent_core.runtime.tools.reaching import unknown, unread, with_loaded
 from agent_core.schemas import problems
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
-from agent_core.tools.defined import without_new_presets
-from agent_core.tools.foreign import ForeignError, use
-from agent_core.tools.router import router_tools
+from agent_core.tools.base import ForeignError, router_tools, use
+from agent_core.tools.output import without_new_presets
 from agent_core.tools.toolset import Scope, Toolset, tools_with
 
 _RAW_SHOWN = 500

@@ -19,7 +19,7 @@ from agent_core.runtime.tools.notes import ToolNotes
 from agent_core.store import log
 from agent_core.store.log import RunRef, SessionKey
 from agent_core.store.store import Store
-from agent_core.tools.foreign import called
+from agent_core.tools.base import called
 
 TIMEOUT = 2.0
 """Seconds that the first word of an answer waits for a source, unless the source says how long; see `Timed`."""

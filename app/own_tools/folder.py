@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from agent_core.tools.function import FunctionTool
+from agent_core.tools.functions import FunctionTool
 from app.own_tools.problems import ToolProblem, is_ctrl_c, problem_of
 
 SUFFIX = ".py"

@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import cast
 
-from agent_core.tools.function import FunctionTool
+from agent_core.tools.functions import FunctionTool
 from app.own_tools.folder import OwnTool, tools_in
 from app.own_tools.problems import ToolProblem, explanation, is_ctrl_c
 

@@ -13,7 +13,7 @@ from agent_core import ConfigError
 from agent_core.agents import RENDER_TOOLS
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
-from agent_core.tools.thread import in_thread
+from agent_core.tools.functions import in_thread
 from agent_core.tools.toolset import Scope
 from app.own_tools.folder import FolderLoad, FolderSources, LoadedFile, OwnTool, forget, read_folder
 from app.own_tools.packages import GROUP, PackagedTools, load_packages

@@ -5,7 +5,7 @@ from typing import Any
 from agent_core import Actor, ApprovalObject, Decider, Decision, Hook
 from agent_core.agents import ToolSpec
 from agent_core.tools.base import CallContext, Outcome, Pending, Tool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.stage import ANN, Stage
 
 BOB, EVE = Actor("bob", "user", "Bob"), Actor("eve", "user", "Eve")

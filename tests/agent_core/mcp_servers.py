@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agent_core import Text
+from agent_core.mcp.port import McpUnavailable, ServerLogins
 from agent_core.servers import McpAnnotations, McpListing, McpServer, McpTool
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
-from agent_core.tools.mcp.logins import ServerLogins
-from agent_core.tools.mcp.port import McpUnavailable
 from tests.polling import PATIENCE
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}

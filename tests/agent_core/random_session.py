@@ -46,7 +46,7 @@ from agent_core.testing import (
 )
 from agent_core.testing.level import Level
 from agent_core.testing.scripted import prefix_of
-from agent_core.tools.function import FunctionTool, tool
+from agent_core.tools.functions import FunctionTool, tool
 from tests.agent_core.random_plans import Act, Kind, Plan
 from tests.agent_core.scenes import Hurried
 from tests.conftest import OpenDatabase

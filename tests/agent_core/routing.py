@@ -9,7 +9,7 @@ from agent_core import (
 from agent_core.providers.base import Request
 from agent_core.testing import ScriptedProvider, call
 from agent_core.tools.base import Tool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from agent_core.tools.toolset import Scope
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import ANN

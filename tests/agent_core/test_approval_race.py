@@ -30,7 +30,7 @@ from agent_core import (
 from agent_core.loop.announce import cancelled
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
 from agent_core.tools.base import CallContext
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.asking import EVE, OPERATOR, Till, asks
 from tests.agent_core.engine.fleet import Fleet
 from tests.agent_core.laws import check_log

@@ -19,7 +19,7 @@ from agent_core import (
     text_of,
 )
 from agent_core.testing import FakeClock, by_step, call, pause, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.asking import BOB, EVE, OPERATOR, Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage, is_a, results, set_stage
 from tests.conftest import MakeCore

@@ -22,7 +22,7 @@ from agent_core import (
 from agent_core.store.log import RUN
 from agent_core.testing import call, pause, say
 from agent_core.tools.base import CallContext
-from agent_core.tools.function import FunctionTool, tool
+from agent_core.tools.functions import FunctionTool, tool
 from tests.agent_core.stage import ANN, is_a, restart, set_stage
 from tests.conftest import MakeCore
 

@@ -9,7 +9,7 @@ from agent_core import CacheMissed, Controls, Inbound, StepCompleted, StepFailed
 from agent_core.controls import Abilities, Caching
 from agent_core.providers.models import find, of_anthropic
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, fail, say, usage
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.stage import ANN, Stage
 from tests.conftest import MakeCore
 

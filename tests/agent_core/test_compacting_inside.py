@@ -8,7 +8,7 @@ from agent_core.loop.strategy import RESUME_NOTE
 from agent_core.providers.base import Request
 from agent_core.testing import FakeClock, call, fail, finish, say, think
 from agent_core.testing.script import Answer
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import Hurried
 from tests.agent_core.stage import restart, set_stage, texts, unmarked

@@ -26,7 +26,7 @@ from agent_core import (
 from agent_core.context.source import ContextText, RunOpening
 from agent_core.runtime import sources
 from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.laws import check_log
 from tests.agent_core.raising import RAISED

@@ -24,7 +24,7 @@ from agent_core import (
 from agent_core.engine.local import LocalEngine
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import (
     ANN,

@@ -23,7 +23,7 @@ from agent_core.context.frames import CORRECTION
 from agent_core.store import log, reading
 from agent_core.testing import call, pause, say
 from agent_core.tools.base import Tool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import ANN, Stage, is_a, set_stage, texts
 from tests.conftest import MakeCore

@@ -32,7 +32,7 @@ from agent_core.runtime.tools.tooling import NO_PORTS, ToolPorts
 from agent_core.testing import ScriptedProvider, by_step, call, finish, say
 from agent_core.testing.script import Answer
 from agent_core.tools.base import CallContext, Elicitation, Tool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.asking import asks, yes
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.laws import check_log

@@ -11,12 +11,12 @@ import pytest
 from agent_core import Core, DeclaredTool
 from agent_core.agents import ToolDefinition
 from agent_core.errors import InvalidInput
+from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.servers import McpServer
 from agent_core.testing import by_step, call, say
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeTool
-from agent_core.tools.mcp.connections import McpConnected
 from tests.agent_core.crashing import Side
 from tests.agent_core.net.stage import Site, ok, serving
 from tests.agent_core.test_crash import FEW, WHERE, Executions, Scenario, lives

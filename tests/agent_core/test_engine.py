@@ -18,7 +18,7 @@ from agent_core import (
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, bug, by_step, call, pause, say
 from agent_core.tools.base import CallContext, Outcome, Pending
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.asking import AskClient
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import (

@@ -10,7 +10,7 @@ from agent_core import Controls, Core, Definition, InvalidInput, NotFound, RateL
 from agent_core.providers.base import ModelDelta, Request
 from agent_core.store.database import Database
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, pause, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import idle, inbound, log_of, open_session, types
 from tests.conftest import MakeCore

@@ -11,7 +11,7 @@ from agent_core.hooks.chain import MAX_FORMS
 from agent_core.messages import Text
 from agent_core.testing import by_step, call, say
 from agent_core.tools.base import CallContext, Done, Elicitation, Outcome
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.asking import asks, no, open_approvals, yes
 from tests.agent_core.stage import Stage, restart, results, set_stage
 from tests.conftest import MakeCore

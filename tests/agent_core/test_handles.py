@@ -14,7 +14,7 @@ from agent_core.store import files
 from agent_core.store.files import RESULT
 from agent_core.testing import ScriptedProvider, call, say
 from agent_core.tools.base import CallContext
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from agent_core.tools.render import render_tools
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import ANN, BOB, ref_of

@@ -23,7 +23,7 @@ from agent_core.context.contract import RULES, contract_of
 from agent_core.controls import NamedTool
 from agent_core.providers.base import Request
 from agent_core.testing import ScriptedProvider, call, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from agent_core.tools.render import render_tools
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import ANN

@@ -17,7 +17,7 @@ from agent_core import (
 )
 from agent_core.testing import by_step, call, pause, say
 from agent_core.tools.base import CallContext, Tool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import PATIENCE, Stage, restart, results, set_stage
 from tests.conftest import MakeCore

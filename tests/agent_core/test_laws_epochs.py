@@ -21,7 +21,7 @@ from agent_core.store import runs
 from agent_core.store.log import RUN
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, bug, by_step, call, pause, say, step_of
 from agent_core.tools.base import Pending
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import local
 from tests.agent_core.stage import ANN, PATIENCE, Stage, asleep, restart, set_stage

@@ -9,7 +9,7 @@ import pytest
 from agent_core import Inbound, Message, Overlap, RunCancelled, SessionBusy, Text
 from agent_core.testing import FakeClock, call, pause, say
 from agent_core.tools.base import Pending
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import ANN, Stage, set_stage, texts
 from tests.conftest import MakeCore

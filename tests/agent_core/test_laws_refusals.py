@@ -12,7 +12,7 @@ from agent_core.events import ContentLeftOut
 from agent_core.messages import explanation
 from agent_core.testing import call, fail, say
 from agent_core.testing.models import status
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.conftest import SetScene, dial, scene
 from tests.agent_core.providers.contract.test_files import PDF, keep, png

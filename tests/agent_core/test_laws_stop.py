@@ -12,7 +12,7 @@ import pytest
 from agent_core import MessageCompleted, NotFound, RunCancelled, TextDelta, ToolCompleted, ToolStarted, text_of
 from agent_core.testing import FakeClock, call, fail, pause, say, think
 from agent_core.tools.base import Pending
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import local
 from tests.agent_core.stage import ANN, PATIENCE, Stage, is_a, results, set_stage

@@ -19,7 +19,7 @@ from agent_core import (
 from agent_core.context.frames import STOPPED_NOTE
 from agent_core.loop.strategy import backoff
 from agent_core.testing import FakeClock, call, fail, finish, pause, raw_call, refuse, say, think
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import ANN, Stage, asleep, is_a, set_stage, texts
 from tests.conftest import MakeCore

@@ -11,7 +11,7 @@ from agent_core.providers.base import Request
 from agent_core.testing import call, raw_call, say, step_of
 from agent_core.testing.script import Answer
 from agent_core.tools.base import Tool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import PATIENCE, is_a, results, set_stage
 from tests.conftest import MakeCore

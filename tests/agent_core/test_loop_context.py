@@ -7,7 +7,7 @@ from agent_core.agents import DEFAULT_CONTEXT_MESSAGES
 from agent_core.providers.base import Request
 from agent_core.testing import call, say, step_of, think
 from agent_core.testing.script import Answer
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import restart, set_stage, texts
 from tests.conftest import ANN, MakeCore

@@ -30,7 +30,7 @@ from agent_core import (
 from agent_core.controls import UNABLE
 from agent_core.testing import ScriptedProvider, call, fail, finish, say, usage
 from agent_core.tools.base import CallContext
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.asking import Till, asks, open_approvals
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import inbound

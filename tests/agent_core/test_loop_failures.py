@@ -27,7 +27,7 @@ from agent_core.messages import explanation
 from agent_core.providers.base import Request
 from agent_core.testing import FakeClock, bug, call, cut, fail, pause, raw_call, refuse, say, think
 from agent_core.testing.script import Answer
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from channels.view import EMPTY, view
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import PATIENCE, Stage, asleep, is_a, set_stage, texts

@@ -8,7 +8,7 @@ from agent_core.loop.strategy import backoff
 from agent_core.messages import UNKNOWN_USAGE, explanation
 from agent_core.providers.models import find
 from agent_core.testing import FakeClock, call, fail, say, think, usage
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import Stage, asleep, set_stage
 from tests.conftest import MakeCore

@@ -23,7 +23,7 @@ from agent_core.context.frames import STOPPED_NOTE
 from agent_core.providers.base import Request
 from agent_core.providers.demo import SPEAKER
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.asking import AskClient
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import ANN, BOB, idle, log_of, only, open_session, say_and_wait, send, types

@@ -6,7 +6,7 @@ from agent_core import Actor, Context, Definition, Inbound, Persona, SnapshotFro
 from agent_core.context.source import ContextText
 from agent_core.events import ContextKind
 from agent_core.testing import FakeClock, call, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import ANN, Stage, set_stage, texts
 from tests.conftest import MakeCore

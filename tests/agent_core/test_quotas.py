@@ -13,7 +13,7 @@ from agent_core.store import files, quotas
 from agent_core.store.log import EVENT, RUN, SESSION
 from agent_core.store.quotas import BLOB, QUOTA, SERVED
 from agent_core.testing import FakeClock, ScriptedProvider, call, say, usage
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from agent_core.tools.render import render_tools
 from tests.agent_core.scenes import ANN, SAFETY, idle, inbound, open_session, say_and_wait, send
 from tests.conftest import MakeCore

@@ -12,7 +12,7 @@ from agent_core.providers.base import Request
 from agent_core.store.database import Database
 from agent_core.testing import ScriptedProvider, call, say
 from agent_core.testing.script import Answer
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.databases import Wrapped
 from tests.agent_core.laws import check_log
 from tests.conftest import Fresh

@@ -26,7 +26,7 @@ from agent_core import (
 )
 from agent_core.store import catalog, sessions
 from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say, think
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import ANN
 from tests.agent_core.stage import Stage, asleep, restart, set_stage

@@ -4,7 +4,7 @@ from agent_core import Hook, Render, RenderShown, Text, ToolCompleted
 from agent_core.runtime.renders import MAX_RENDER
 from agent_core.testing import call, say
 from agent_core.tools.base import Done, NewRender
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import Stage, set_stage, texts
 from tests.conftest import MakeCore

@@ -24,7 +24,7 @@ from agent_core.agents import ROUTER_TOOLS
 from agent_core.context.contract import RULES
 from agent_core.testing import ScriptedProvider, call, raw_call, say
 from agent_core.tools.base import Tool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.routing import SHOP, Growing, by_name, ends, names, played, shop_tool, stage_of, use
 from tests.agent_core.scenes import ANN

@@ -6,7 +6,7 @@ import pytest
 
 from agent_core import Inbound, Limits, NotFound, RunCancelling, RunQueued, RunStarted, Text, TextDelta, ToolStarted
 from agent_core.testing import call, pause, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import ANN, is_a, set_stage, texts
 from tests.conftest import MakeCore

@@ -9,7 +9,7 @@ from agent_core import RunFailed, RunResumed, Text, ToolCompleted, ToolRequested
 from agent_core.agents import ToolSpec
 from agent_core.testing import call, raw_call, say
 from agent_core.tools.base import Done, Elicitation, Pending, ToolError
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.raising import RAISED
 from tests.agent_core.stage import set_stage

@@ -11,7 +11,7 @@ from agent_core.hooks.chain import MAX_TITLE, question
 from agent_core.messages import visible
 from agent_core.testing import Script, by_step, call, say
 from agent_core.tools.base import Tool, ToolError
-from agent_core.tools.function import FunctionTool, tool
+from agent_core.tools.functions import FunctionTool, tool
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage, results, set_stage, texts
 from tests.cases import for_each

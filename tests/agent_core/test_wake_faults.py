@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from agent_core.testing import FakeClock, ScriptedProvider, call
 from agent_core.tools.base import Outcome, Pending
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.scenes import SAFETY, idle, log_of, open_session, send, types
 from tests.conftest import MakeCore
 from tests.polling import until

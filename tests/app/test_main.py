@@ -15,7 +15,7 @@ import pytest
 from fastapi import FastAPI
 
 from agent_core import ConfigError
-from agent_core.tools.foreign import ForeignError, called
+from agent_core.tools.base import ForeignError, called
 from app import main
 from app.collector import SELDOM
 from app.compose import create_watch

@@ -10,7 +10,7 @@ from agent_core.agents import ToolDefinition
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.testing import ScriptedProvider
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from app import tool_files
 from app.tool_files import ToolFiles, read_tools
 from tests.conftest import MakeCore

@@ -16,6 +16,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from agent_core import Actor, Core, Definition, Inbound, SqliteDatabase, SystemClock, Text, text_of
 from agent_core.controls import Abilities
+from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
 from agent_core.providers.anthropic import prefix_of
 from agent_core.providers.base import Request
@@ -23,8 +24,7 @@ from agent_core.servers import McpServer
 from agent_core.testing import ScriptedProvider, call, say, step_of
 from agent_core.testing.script import Answer
 from agent_core.tools.base import CallContext, Done, Tool
-from agent_core.tools.function import tool
-from agent_core.tools.mcp.connections import McpConnected
+from agent_core.tools.functions import tool
 from tests.agent_core.routing import shop_tool
 from tests.agent_core.stage import results
 from tests.agent_core.tools.http.calling import calling

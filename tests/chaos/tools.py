@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_core.tools.base import CallContext, Tool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 
 
 @dataclass(frozen=True, slots=True)

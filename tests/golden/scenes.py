@@ -27,7 +27,7 @@ from agent_core import (
 )
 from agent_core.testing import Answer, call, pause, say
 from agent_core.tools.base import NewRender, Tool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.asking import BOB, Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Reader, Stage, is_a
 from tests.golden.figures import BY_HAND, FIGURES

@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 from agent_core import Core, Definition
 from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import ScriptedProvider, by_step, call, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from app.storage.migrate import FIRST
 from tests import forked
 from tests.agent_core.laws import check_log

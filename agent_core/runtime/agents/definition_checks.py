@@ -26,7 +26,7 @@ from agent_core.runtime.mcp.offers import is_of
 from agent_core.runtime.tools.checks import check_parameters
 from agent_core.runtime.tools.offers import names_of
 from agent_core.servers import PREFIX
-from agent_core.tools.function import NAME
+from agent_core.tools.functions import NAME
 from agent_core.tools.toolset import unknown_tool
 
 MAX_NAME = 100

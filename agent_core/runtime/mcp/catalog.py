@@ -10,6 +10,9 @@ from sqlalchemy import Connection
 
 from agent_core.errors import InvalidInput
 from agent_core.listings import McpServerObject, ServerStatus, digest_of, offered_of, spec_of
+from agent_core.mcp.oauth import Authorization
+from agent_core.mcp.port import McpConnections
+from agent_core.mcp.served import ServedTool, ServerSecrets
 from agent_core.objects import Page
 from agent_core.runtime.agents.roster import cursor_key
 from agent_core.runtime.mcp.checks import CheckUrl, check_filed, check_server
@@ -24,9 +27,6 @@ from agent_core.store import servers
 from agent_core.store.servers import StoredServer
 from agent_core.store.store import Store
 from agent_core.tools.base import Tool
-from agent_core.tools.mcp.authorization import Authorization
-from agent_core.tools.mcp.port import McpConnections
-from agent_core.tools.mcp.served import ServedTool, ServerSecrets
 from agent_core.tools.toolset import Scope
 
 _log = structlog.get_logger("parley.mcp")

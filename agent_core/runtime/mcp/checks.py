@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from agent_core.agents import secrets_in
 from agent_core.errors import Fault, InvalidInput
 from agent_core.servers import McpOAuth, McpServer
-from agent_core.tools.context_headers import REPEATED, repeats
+from agent_core.tools.base import REPEATED, repeats
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 MAX_TIMEOUT = 600.0

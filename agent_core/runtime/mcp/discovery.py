@@ -13,6 +13,8 @@ import structlog
 from agent_core.clock import Clock, within
 from agent_core.errors import ParleyError, Unavailable
 from agent_core.listings import KeptListing, changes_of, cleaned, is_held
+from agent_core.mcp.port import McpConnections
+from agent_core.mcp.served import ServerSecrets, ready
 from agent_core.messages import visible
 from agent_core.runtime.mcp.logins import KnownServers
 from agent_core.runtime.tasks import cancel_and_wait
@@ -21,8 +23,6 @@ from agent_core.servers import McpServer
 from agent_core.store import servers
 from agent_core.store.servers import Claim, StoredServer
 from agent_core.store.store import Store
-from agent_core.tools.mcp.port import McpConnections
-from agent_core.tools.mcp.served import ServerSecrets, ready
 from agent_core.traces import trace_of
 
 TIMEOUT = 60.0

@@ -13,6 +13,8 @@ from sqlalchemy import Connection
 
 from agent_core.clock import within
 from agent_core.errors import ConfigError, InvalidInput, ParleyError
+from agent_core.mcp.oauth import Authorization
+from agent_core.mcp.served import ServerSecrets, ready
 from agent_core.messages import visible
 from agent_core.secrets import Secrets, Unreadable
 from agent_core.servers import (
@@ -29,8 +31,6 @@ from agent_core.store import servers
 from agent_core.store import servers as rows
 from agent_core.store.servers import StoredServer
 from agent_core.store.store import Store
-from agent_core.tools.mcp.authorization import Authorization
-from agent_core.tools.mcp.served import ServerSecrets, ready
 
 _PURPOSE, _TICKET = "mcp login", "mcp login begun"
 _MAX_OPENED = 100

@@ -5,9 +5,9 @@ from typing import Protocol, cast
 
 from agent_core.agents import Definition, is_glob
 from agent_core.errors import InvalidInput
+from agent_core.mcp.served import ServedTool
 from agent_core.servers import PREFIX
 from agent_core.tools.base import Tool
-from agent_core.tools.mcp.served import ServedTool
 from agent_core.tools.toolset import unknown_server
 
 

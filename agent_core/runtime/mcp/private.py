@@ -5,9 +5,9 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from agent_core.agents import SECRET
+from agent_core.mcp.served import with_private
 from agent_core.secrets import Secrets, Unreadable
 from agent_core.servers import McpServer
-from agent_core.tools.mcp.served import with_private
 
 HIDDEN = "[hidden]"
 """What an answer has in the place of a private text; sent back it keeps the text as it is."""

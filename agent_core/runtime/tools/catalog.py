@@ -20,10 +20,9 @@ from agent_core.runtime.tools.revisions import Revisions
 from agent_core.store import tools as definitions
 from agent_core.store.store import Store
 from agent_core.tools.base import Tool
-from agent_core.tools.defined import CatalogTool
-from agent_core.tools.function import NAME
-from agent_core.tools.kinds import KindFactory
-from agent_core.tools.toolset import Scope, Toolset
+from agent_core.tools.functions import NAME
+from agent_core.tools.output import CatalogTool
+from agent_core.tools.toolset import KindFactory, Scope, Toolset
 
 _log = structlog.get_logger("parley.tools")
 

@@ -10,13 +10,10 @@ from agent_core.agents import ToolDefinition
 from agent_core.errors import InvalidInput
 from agent_core.schemas import problems, schema_problem, unsendable
 from agent_core.servers import PREFIX
-from agent_core.tools.base import Tool
-from agent_core.tools.context_headers import REPEATED, repeats
-from agent_core.tools.defined import without
-from agent_core.tools.function import NAME
-from agent_core.tools.kinds import KindFactory
-from agent_core.tools.output import OutputFailed, check_compiles, check_output
-from agent_core.tools.toolset import unknown_tool
+from agent_core.tools.base import REPEATED, Tool, repeats
+from agent_core.tools.functions import NAME
+from agent_core.tools.output import OutputFailed, check_compiles, check_output, without
+from agent_core.tools.toolset import KindFactory, unknown_tool
 
 MAX_TIMEOUT = 3_600
 """Seconds of one call."""

@@ -12,8 +12,7 @@ from agent_core.controls import check_tool_context
 from agent_core.ids import new_id
 from agent_core.messages import Actor, CallOutcome, Part, Text, clean, text_of
 from agent_core.schemas import problems
-from agent_core.tools.base import CallContext, Done, Elicitation, Outcome, Pending, Tool, ToolError
-from agent_core.tools.foreign import ForeignError, use
+from agent_core.tools.base import CallContext, Done, Elicitation, ForeignError, Outcome, Pending, Tool, ToolError, use
 
 CHANNEL = "api"
 MAX_PROGRESS = 100

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from agent_core.mcp.oauth import Authorization
+from agent_core.mcp.port import McpConnections
 from agent_core.net.fetch import Fetch
 from agent_core.net.targets import check_text
 from agent_core.runtime.mcp.catalog import McpCatalog
@@ -11,12 +13,8 @@ from agent_core.runtime.tools.revisions import Revisions
 from agent_core.runtime.tools.secret_values import SecretValues
 from agent_core.secrets import Secrets
 from agent_core.store.store import Store
-from agent_core.tools.http.kind import HttpKind
-from agent_core.tools.kinds import KindFactory
-from agent_core.tools.mcp.authorization import Authorization
-from agent_core.tools.mcp.port import McpConnections
-from agent_core.tools.toolset import Merged, Noted, Toolset
-from agent_core.tools.wrapping import McpConfig, PythonConfig, Wrapping
+from agent_core.tools.http import HttpKind
+from agent_core.tools.toolset import KindFactory, McpConfig, Merged, Noted, PythonConfig, Toolset, Wrapping
 
 
 def _nowhere() -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from agent_core.tools.base import Tool
 from agent_core.tools.builtin.calculate import calculate as _calculate
 from agent_core.tools.builtin.current_time import current_time as _current_time
 from agent_core.tools.builtin.suggest import suggest
-from agent_core.tools.function import FunctionTool
+from agent_core.tools.functions import FunctionTool
 
 P = ParamSpec("P")
 R = TypeVar("R")

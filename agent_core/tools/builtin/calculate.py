@@ -11,7 +11,7 @@ from typing import Any
 import simpleeval  # pyright: ignore[reportMissingTypeStubs] - it ships none
 
 from agent_core.tools.base import ToolError
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 
 MAX_LENGTH = 500
 MAX_BITS = 4096

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 from agent_core.context.clock import is_zone
 from agent_core.tools.base import CallContext, ToolError
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 
 
 @tool(title="Checking the time", title_done="Checked the time", concurrency_safe=True)

@@ -27,7 +27,7 @@ from agent_core.store.postgres import PostgresDatabase
 from agent_core.store.postgres_bus import PostgresBus
 from agent_core.store.queue import Due
 from agent_core.tools.base import CallContext, Elicitation, Tool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.engine.fleet import PATIENCE, soon
 from tests.agent_core.test_crash import ANN, FORM, SCENARIOS, Process, Scenario, _parts

@@ -18,7 +18,7 @@ from agent_core.engine.dbos import DbosEngine, end_process
 from agent_core.store.postgres import PostgresDatabase
 from agent_core.store.postgres_bus import PostgresBus
 from agent_core.testing import ScriptedProvider, call, pause, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.engine.fleet import NOTIFIED, PACE, soon
 from tests.postgres import MORTAL
 

@@ -10,7 +10,7 @@ from agent_core import Text, ToolCompleted, ToolPending, ToolProgress, ToolReque
 from agent_core.agents import RESULT_LIMIT
 from agent_core.testing import call, raw_call, say
 from agent_core.tools.base import CallContext, Done, Pending, ToolError
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import local
 from tests.agent_core.stage import PATIENCE, Stage, is_a, results, set_stage

@@ -3,7 +3,7 @@
 from agent_core import ToolCompleted, text_of
 from agent_core.agents import ToolDefinition
 from agent_core.testing import ScriptedProvider, by_step, call, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.scenes import open_session
 from tests.agent_core.stage import Stage
 from tests.conftest import MakeCore

@@ -26,7 +26,7 @@ from agent_core.agents import ToolSpec
 from agent_core.store import catalog
 from agent_core.testing import ScriptedProvider, say
 from agent_core.tools.base import Tool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from agent_core.tools.toolset import Scope
 from channels.slack.settings import SETTINGS, Slack
 from channels.web.settings import Web

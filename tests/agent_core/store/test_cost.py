@@ -16,7 +16,7 @@ from agent_core.store import reading as loading
 from agent_core.store import reading as readings
 from agent_core.store.reading import Loaded
 from agent_core.testing import FakeClock, ScriptedProvider, call, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.scenes import engine_of, local, log_of, open_session, say_and_wait, send, types
 from tests.agent_core.store.long import long_session
 from tests.agent_core.store.reading.reader import read

@@ -7,7 +7,7 @@ from agent_core.agents import Snapshot
 from agent_core.store import catalog
 from agent_core.store.catalog import SNAPSHOT
 from agent_core.testing import ScriptedProvider, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.scenes import ANN
 from tests.agent_core.stage import Stage
 from tests.conftest import MakeCore

@@ -13,7 +13,7 @@ from agent_core.agents import ToolDefinition
 from agent_core.errors import Conflict, ToolInUse
 from agent_core.store import tools as definitions
 from agent_core.testing import ScriptedProvider, call, say, step_of
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.scenes import log_of, only, open_session, say_and_wait
 from tests.conftest import MakeCore
 

@@ -9,8 +9,8 @@ from agent_core.agents import DeclaredTool, ToolDefinition, ToolSpec
 from agent_core.messages import Actor, File, text_of
 from agent_core.runtime.tools.offers import attached, names_of, offered, unmatched_globs
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError, unshown
-from agent_core.tools.defined import CatalogTool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
+from agent_core.tools.output import CatalogTool
 from tests.cases import for_each
 
 PARAMETERS = {

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from agent_core.errors import InvalidInput, ParleyError
-from agent_core.tools.figures import chart, table
+from agent_core.tools.render import chart, table
 from tests.cases import for_each
 
 

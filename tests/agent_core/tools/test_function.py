@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from agent_core.messages import File, Render, Text
 from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, Pending, Tool, ToolError
-from agent_core.tools.function import FunctionTool, tool
+from agent_core.tools.functions import FunctionTool, tool
 from tests.agent_core.raising import Mute
 from tests.agent_core.stage import ANN
 from tests.agent_core.tools.typed import Colour, Place, Size

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from agent_core.tools.mapping import jq
+from agent_core.tools import output
 from agent_core.tools.output import MAX_RESULT, OutputFailed, check_output, mapped
 from tests.cases import for_each
 from tests.polling import until
@@ -142,24 +142,24 @@ async def test_half_a_character_is_replaced(expression):
 )
 async def test_a_program_that_takes_too_much_ends_alone(program, says):
     """A jq program that never ends, or takes all memory, is killed, and only it."""
-    with pytest.raises(jq.JqFailed, match=says):
-        await jq.run(program, "1", seconds=0.2 if "last" in program else 3)
+    with pytest.raises(output.JqFailed, match=says):
+        await output.run(program, "1", seconds=0.2 if "last" in program else 3)
 
 
 async def test_a_program_reads_no_file_and_no_environment(tmp_path, monkeypatch):
     """What the check does not see the process has not: neither files nor this process's environment."""
     (tmp_path / "d.json").write_text('"from a file"')
     monkeypatch.setenv("PARLEY_MADE_UP", "from the environment")
-    with pytest.raises(jq.JqFailed):
-        await jq.run(f'import "d" as $d {{search:"{tmp_path}"}}; $d', "1")
-    assert "MADE_UP" not in await jq.run("$ENV | keys", "1")
+    with pytest.raises(output.JqFailed):
+        await output.run(f'import "d" as $d {{search:"{tmp_path}"}}; $d', "1")
+    assert "MADE_UP" not in await output.run("$ENV | keys", "1")
 
 
 async def test_a_call_that_is_cancelled_leaves_no_process(monkeypatch):
     """When the caller stops waiting the program's process is killed at once."""
     started = []
-    spawn = jq._spawn
-    monkeypatch.setattr(jq, "_spawn", lambda seconds: started.append(spawn(seconds)) or started[0])
+    spawn = output._spawn
+    monkeypatch.setattr(output, "_spawn", lambda seconds: started.append(spawn(seconds)) or started[0])
     work = asyncio.ensure_future(mapped("jq:last(range(1e12))", "1"))
     await until(lambda: bool(started))
     work.cancel()

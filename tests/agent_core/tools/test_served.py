@@ -5,10 +5,9 @@ from typing import Any
 
 from agent_core import Actor, SystemClock, Text
 from agent_core.listings import spec_of
+from agent_core.mcp.served import NoSecrets, ServedTool
 from agent_core.servers import FilledServer, McpOAuth, McpServer
-from agent_core.tools.base import CallContext, Done, ToolError
-from agent_core.tools.context_headers import context_headers
-from agent_core.tools.mcp.served import NoSecrets, ServedTool
+from agent_core.tools.base import CallContext, Done, ToolError, context_headers
 from tests.agent_core.mcp_servers import ScriptedServers, listing, mcp_tool
 from tests.cases import for_each
 

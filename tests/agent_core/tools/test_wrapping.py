@@ -5,10 +5,10 @@ import pytest
 from agent_core import InvalidInput
 from agent_core.agents import ToolDefinition
 from agent_core.listings import names_of, spec_of
+from agent_core.mcp.served import NoSecrets, ServedTool
 from agent_core.servers import McpServer
 from agent_core.tools.base import Tool
-from agent_core.tools.mcp.served import NoSecrets, ServedTool
-from agent_core.tools.wrapping import McpConfig, Wrapped, Wrapping
+from agent_core.tools.toolset import McpConfig, Wrapped, Wrapping
 from tests.agent_core.mcp_servers import ScriptedServers, mcp_tool
 from tests.cases import for_each
 

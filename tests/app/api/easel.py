@@ -10,7 +10,7 @@ import httpx
 from agent_core import Core
 from agent_core.testing import Answer, ScriptedProvider, call, say, step_of
 from agent_core.tools.base import NewRender
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.app.frames import frames
 from tests.conftest import MakeCore
 from tests.published import frame_schema

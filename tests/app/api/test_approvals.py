@@ -9,7 +9,7 @@ import pytest
 from agent_core import DeclaredTool
 from agent_core.testing import FakeClock, by_step, call, say
 from agent_core.tools.base import CallContext, Elicitation
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.app.api.shop import Open, asked, events, open_one
 from tests.app.conftest import KEY
 from tests.polling import PATIENCE

@@ -7,9 +7,9 @@ import pytest
 
 from agent_core import Core
 from agent_core.clock import SystemClock
+from agent_core.mcp.oauth import Authorization
 from agent_core.net.fetch import Fetch
 from agent_core.servers import McpServer
-from agent_core.tools.mcp.authorization import Authorization
 from app.api.routes.mcp_client import client_document
 from app.compose import create_app
 from app.settings import Settings

@@ -16,7 +16,7 @@ from agent_core.runtime.tools import dry_runs
 from agent_core.schemas import problems
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import CallContext
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from agent_core.tools.toolset import Static
 from tests.cases import for_each
 from tests.conftest import MakeCore

@@ -10,7 +10,7 @@ import pytest
 from agent_core import Text
 from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.base import CallContext, Elicitation, NewRender
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from app.cli.chat.area import open_history
 from app.cli.chat.conversation import Lasting
 from app.cli.client import Unreachable

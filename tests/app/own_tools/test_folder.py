@@ -14,7 +14,7 @@ from agent_core import ConfigError
 from agent_core import text_of as words
 from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, Outcome
-from agent_core.tools.function import FunctionTool
+from agent_core.tools.functions import FunctionTool
 from agent_core.tools.toolset import Scope
 from app.own_tools import folder
 from app.own_tools.folder import MAX_BYTES, MAX_FILES

@@ -12,7 +12,7 @@ import pytest
 from agent_core import StepStarted
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, by_step, call
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from channels.slack.outbound.picture import BLANK
 from channels.slack.testing import Armed, Dispatched, InjectedFault
 from tests.channels.slack.answers import ANSWER, BEFORE_TOOL, words

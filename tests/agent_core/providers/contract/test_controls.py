@@ -19,7 +19,7 @@ from agent_core import (
 )
 from agent_core.testing import call, say
 from agent_core.tools.base import CallContext
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import extends
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES, WIRES, Wire

@@ -19,7 +19,7 @@ from agent_core import (
 )
 from agent_core.testing import FakeClock, call, fail, raw_call, say, think, usage
 from agent_core.testing.models import stall
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.crashing import CrashingDatabase
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS, by_text, extends, thoughts

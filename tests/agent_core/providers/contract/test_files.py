@@ -12,7 +12,7 @@ from sqlalchemy import delete
 from agent_core import File, Inbound, StepFailed, StepStarted, Text
 from agent_core.store import quotas, sessions
 from agent_core.testing import call, say, think
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.providers.contract.telling import by_text, extends
 from tests.agent_core.stage import ANN, Stage
 

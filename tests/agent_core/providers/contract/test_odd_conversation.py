@@ -18,7 +18,7 @@ from agent_core import (
 )
 from agent_core.testing import FakeClock, call, fail, finish, pause, raw_call, refuse, say, think
 from agent_core.testing.models import Options, Quirks, native, redacted
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS, by_text, extends
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say, think
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.scenes import ANN, SAFETY, idle, log_of, open_session, send, types
 from tests.agent_core.store.processes import Processes, bus, engine, processes, rows, rows_are
 from tests.agent_core.store.reading.reader import Reading, ended, in_order, joined, read, sound

@@ -14,7 +14,7 @@ from agent_core.store import follow, intake, listing, log, queue, quotas, readin
 from agent_core.store.database import Statement
 from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.scenes import ANN, engine_of, open_session, say_and_wait, send
 from tests.conftest import MakeCore, OpenDatabase
 from tests.postgres import PostgresServer

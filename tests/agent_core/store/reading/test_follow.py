@@ -9,7 +9,7 @@ import pytest
 from agent_core import Core, Event, Fact, Live, NotFound, ReasoningDelta, TextDelta, UnknownCursor
 from agent_core.store.hub import Hub
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say, think
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.scenes import ANN, idle, log_of, open_session, say_and_wait, send, types
 from tests.agent_core.store.reading.reader import joined, read, sound
 from tests.conftest import MakeCore

@@ -25,7 +25,7 @@ from agent_core.testing import (
     think,
     together,
 )
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.asking import AskClient
 from tests.agent_core.databases import LateDatabase
 from tests.agent_core.laws import check_log

@@ -11,7 +11,7 @@ from agent_core.context.summaries import ASKED
 from agent_core.providers.base import Request
 from agent_core.runtime.session_cache import MAX_SESSIONS
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say, think
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.scenes import ANN, idle, local, log_of, open_session, say_and_wait, send, types
 from tests.conftest import MakeCore
 from tests.polling import until

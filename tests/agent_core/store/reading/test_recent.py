@@ -6,7 +6,7 @@ import pytest
 
 from agent_core import Core, Fact, MessageCompleted, MessageReceived, NotFound, StepStarted
 from agent_core.testing import ScriptedProvider, call, say
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.scenes import ANN, idle, log_of, open_session, say_and_wait, send
 from tests.conftest import MakeCore
 

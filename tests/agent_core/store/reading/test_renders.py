@@ -6,7 +6,7 @@ from agent_core import Actor, NotFound, RenderShown
 from agent_core.store.listing import Wanted
 from agent_core.testing import call, say
 from agent_core.tools.base import NewRender
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from tests.agent_core.stage import ANN, Stage, set_stage
 from tests.conftest import MakeCore
 

@@ -11,7 +11,7 @@ from agent_core.errors import NotFound
 from agent_core.messages import Text
 from agent_core.net.fetch import Fetch
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
-from agent_core.tools.http.kind import HttpKind
+from agent_core.tools.http import HttpKind
 from tests.agent_core.net.stage import Site, serving
 
 

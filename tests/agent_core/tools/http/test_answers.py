@@ -10,11 +10,10 @@ import pytest
 
 from agent_core.messages import Text
 from agent_core.net.fetch import Fetched
+from agent_core.tools import http as http_tool
 from agent_core.tools.base import Done, ToolError
-from agent_core.tools.defined import CatalogTool
-from agent_core.tools.http import tool as http_tool
-from agent_core.tools.http.answer import error_of, text_of
-from agent_core.tools.http.page import page_text
+from agent_core.tools.http import error_of, page_text, text_of
+from agent_core.tools.output import CatalogTool
 from tests.agent_core.net.stage import last, moved, ok
 from tests.agent_core.tools.http.calling import Calling, calling
 from tests.cases import for_each

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core.tools.mcp import link
+from agent_core.mcp import client
 
 
 @pytest.fixture(params=["modern", "legacy"])
@@ -20,5 +20,5 @@ def legacy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _take_for_legacy(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = link.Client
-    monkeypatch.setattr(link, "Client", lambda *given, **more: made(*given, **{**more, "mode": "legacy"}))
+    made = client.Client
+    monkeypatch.setattr(client, "Client", lambda *given, **more: made(*given, **{**more, "mode": "legacy"}))

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from agent_core.clock import Clock, SystemClock
+from agent_core.mcp.connections import IDLE, McpConnected
 from agent_core.messages import Actor, File, Text
 from agent_core.net.fetch import Fetch
 from agent_core.servers import McpServer
 from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeMcp
 from agent_core.tools.base import CallContext, Done, ElicitationAnswer, Outcome
-from agent_core.tools.mcp.connections import IDLE, McpConnected
 
 SDK_SERVER = Path(__file__).with_name("sdk_server.py")
 
@@ -87,7 +87,7 @@ def client_tasks() -> set[asyncio.Task[Any]]:
     return found
 
 
-_CLIENTS = ("/agent_core/tools/mcp/", "agent_core/clock.py", "site-packages/mcp/", "site-packages/anyio/", "httpcore2/")
+_CLIENTS = ("/agent_core/mcp/", "agent_core/clock.py", "site-packages/mcp/", "site-packages/anyio/", "httpcore2/")
 
 
 def _is_client(file: str) -> bool:

@@ -9,12 +9,12 @@ import structlog
 from aiohttp import web
 
 from agent_core.clock import SystemClock
+from agent_core.mcp.login_tokens import McpTokens
+from agent_core.mcp.port import McpUnavailable
 from agent_core.net.fetch import Fetch
 from agent_core.servers import McpOAuth, McpServer
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeProtocolError, FakeTool, sample_tools
 from agent_core.tools.base import ToolError
-from agent_core.tools.mcp.oauth import McpTokens
-from agent_core.tools.mcp.port import McpUnavailable
 from tests.agent_core.tools.mcp.stage import McpCaller, server_of, staged, texts
 from tests.cases import for_each
 

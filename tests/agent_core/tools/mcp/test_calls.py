@@ -11,14 +11,14 @@ import pytest
 from aiohttp import web
 
 from agent_core.ids import new_id
+from agent_core.mcp import questions
+from agent_core.mcp.questions import MAX_HELD_SECONDS
 from agent_core.messages import Actor
 from agent_core.servers import McpServer
 from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeProtocolError, FakeTool, sample_tools
 from agent_core.testing.mcp.samples import PIXEL
 from agent_core.tools.base import Elicitation, ElicitationAnswer, Outcome, ToolError
-from agent_core.tools.mcp import held
-from agent_core.tools.mcp.questions import MAX_HELD_SECONDS
 from tests.agent_core.tools.mcp.stage import McpCaller, client_tasks, server_of, staged, texts
 from tests.polling import until
 
@@ -408,7 +408,7 @@ async def test_an_old_form_answers_no_later_question(legacy: FakeMcp, *, asked_b
 
 async def test_one_person_cannot_take_all_the_places(legacy: FakeMcp, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over their bound a person's question is declined, and another's waits."""
-    monkeypatch.setattr(held, "MAX_OF_ACTOR", 1)
+    monkeypatch.setattr(questions, "MAX_OF_ACTOR", 1)
     async with staged(legacy.host) as stage:
         server = server_of(legacy)
         bob = replace(stage.context(), call="call_3", actor=Actor("bob", "user", "Bob"))
@@ -423,7 +423,7 @@ async def test_one_person_cannot_take_all_the_places(legacy: FakeMcp, monkeypatc
 
 async def test_made_up_visitors_cannot_take_all_the_places(legacy: FakeMcp, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anonymous visitors share some places; beyond them one more is declined, while others' questions wait."""
-    monkeypatch.setattr(held, "MAX_OF_ANONYMOUS", 2)
+    monkeypatch.setattr(questions, "MAX_OF_ANONYMOUS", 2)
     async with staged(legacy.host) as stage:
         server = server_of(legacy)
 
@@ -440,7 +440,7 @@ async def test_made_up_visitors_cannot_take_all_the_places(legacy: FakeMcp, monk
 
 async def test_only_so_many_legacy_calls_wait(legacy: FakeMcp, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is declined; one that has ended makes room."""
-    monkeypatch.setattr(held, "MAX_HELD", 1)
+    monkeypatch.setattr(questions, "MAX_HELD", 1)
     async with staged(legacy.host) as stage:
         server, context = server_of(legacy), replace(stage.context(), call="call_2")
         asked = await stage.call(server, "paint", repeatable=False)

@@ -1,12 +1,12 @@
 """The catalogue of servers over real connections: from a saved definition to a call."""
 
 from agent_core import Definition
+from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.servers import McpServer
 from agent_core.testing import call, say
 from agent_core.testing.mcp import FakeMcp, FakeTool
-from agent_core.tools.mcp.connections import McpConnected
 from tests.agent_core.stage import ANN, Stage, results, set_stage
 from tests.conftest import MakeCore
 from tests.polling import until_async

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 from agent_core import Definition
 from agent_core.events import ToolsUnavailable
+from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.servers import McpServer
 from agent_core.testing import say
-from agent_core.tools.mcp.connections import McpConnected
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import ANN, Stage, set_stage
 from tests.conftest import MakeCore

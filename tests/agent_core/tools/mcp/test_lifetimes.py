@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from agent_core.mcp.client import Link
+from agent_core.mcp.port import McpUnavailable
+from agent_core.mcp.stdio import ChildCarrier
 from agent_core.servers import McpServer
 from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeTool, McpAsked, sample_tools
 from agent_core.tools.base import ToolError
-from agent_core.tools.mcp.carriers import ChildCarrier
-from agent_core.tools.mcp.link import Link
-from agent_core.tools.mcp.port import McpUnavailable
 from tests.agent_core.tools.mcp.stage import child, children, client_tasks, moved, server_of, sockets, staged, texts
 from tests.cases import for_each
 from tests.polling import until

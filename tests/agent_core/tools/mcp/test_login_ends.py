@@ -9,15 +9,14 @@ from sqlalchemy import update
 from structlog.testing import capture_logs
 
 from agent_core.errors import Unavailable
+from agent_core.mcp.login_tokens import LoginTokens
+from agent_core.mcp.port import McpUnavailable, NoLogins
 from agent_core.net.fetch import Fetch
 from agent_core.servers import LoginClient, LoginFailed, McpLogin, McpOAuth, McpServer, PendingLogin
 from agent_core.store import servers as rows
 from agent_core.store.servers import SERVER
 from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeLogins
-from agent_core.tools.mcp.login_tokens import LoginTokens
-from agent_core.tools.mcp.logins import NoLogins
-from agent_core.tools.mcp.port import McpUnavailable
 from tests.agent_core.tools.mcp.login_site import LoginStage, login_stage
 from tests.cases import for_each
 from tests.conftest import MakeCore

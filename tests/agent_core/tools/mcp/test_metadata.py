@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core.clock import SystemClock
+from agent_core.mcp.login_tokens import McpTokens
+from agent_core.mcp.oauth import Authorization
+from agent_core.mcp.port import McpUnavailable
 from agent_core.net.fetch import Fetch, Fetched
 from agent_core.servers import LoginFailed, McpOAuth, McpServer, PendingLogin
-from agent_core.tools.mcp.authorization import Authorization
-from agent_core.tools.mcp.oauth import McpTokens
-from agent_core.tools.mcp.port import McpUnavailable
 from tests.cases import for_each
 
 URL, ISSUER, HOME = "https://mcp.example/mcp", "https://as.example", "http://127.0.0.1:9/callback"

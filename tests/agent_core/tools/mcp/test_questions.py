@@ -2,7 +2,7 @@
 
 import mcp_types as wire
 
-from agent_core.tools.mcp.questions import AskedSoFar, read
+from agent_core.mcp.questions import AskedSoFar, read
 
 
 def test_a_question_names_its_server_first_and_hides_nothing() -> None:

@@ -10,12 +10,12 @@ import mcp_types as wire
 from agent_core import Text
 from agent_core.agents import ToolDefinition
 from agent_core.charts.rows import rows_in
+from agent_core.mcp.client import outcome_of
+from agent_core.mcp.http_client import Soft
 from agent_core.messages import text_of
 from agent_core.servers import McpServer
 from agent_core.tools.base import Done, Outcome, ToolError
-from agent_core.tools.defined import CatalogTool
-from agent_core.tools.mcp.http_client import Soft
-from agent_core.tools.mcp.results import outcome_of
+from agent_core.tools.output import CatalogTool
 from tests.agent_core.history import spec
 from tests.agent_core.tools.mcp.stage import McpCaller
 from tests.cases import for_each

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from agent_core import Core, Definition, RenderShown
+from agent_core.mcp.connections import McpConnected
+from agent_core.mcp.port import McpUnavailable
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.servers import McpAnnotations, McpServer
 from agent_core.testing import call, say
 from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
-from agent_core.tools.mcp.connections import McpConnected
-from agent_core.tools.mcp.port import McpUnavailable
 from agent_core.tools.render import render_tools
 from tests.agent_core.stage import ANN, set_stage
 from tests.agent_core.tools.mcp.stage import SDK_SERVER, McpCaller, client_tasks, sockets, staged, texts

@@ -11,11 +11,11 @@ import mcp_types as wire
 import pytest
 import structlog
 
+from agent_core.mcp.port import McpUnavailable
+from agent_core.mcp.stdio import LastWords, child_process
 from agent_core.servers import FilledServer, McpServer
 from agent_core.testing import FakeClock
 from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
-from agent_core.tools.mcp.port import McpUnavailable
-from agent_core.tools.mcp.stdio import LastWords, child_process
 from tests.agent_core.tools.mcp.stage import child, children, client_tasks, moved, staged, texts
 from tests.polling import until
 
@@ -275,7 +275,7 @@ def test_no_secret_of_a_server_is_in_what_it_writes_to_its_standard_error() -> N
 def test_of_a_flood_on_the_standard_error_only_what_is_shown_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines beyond those that are logged are dropped before they are masked; the last three stay for the end."""
     looked: list[str] = []
-    monkeypatch.setattr("agent_core.tools.mcp.stdio.masked", lambda _server, text: looked.append(text) or text)
+    monkeypatch.setattr("agent_core.mcp.stdio.masked", lambda _server, text: looked.append(text) or text)
     words = LastWords(McpServer(name="loud", transport="stdio", command="loud"))
     with structlog.testing.capture_logs() as logs:
         for number in range(1000):

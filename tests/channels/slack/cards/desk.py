@@ -10,7 +10,7 @@ from agent_core import Actor, ApprovalObject, Hook, Inbound, Text
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, call, say, step_of
 from agent_core.tools.base import Tool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
 from channels.slack.settings import Slack
 from channels.slack.testing import Armed, Dispatched, InjectedFault, Team, VisibleMessage

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from agent_core import Actor, Decider, Decision
 from agent_core.testing import FakeClock, call, say, step_of
 from agent_core.tools.base import CallContext, Elicitation, Tool
-from agent_core.tools.function import tool
+from agent_core.tools.functions import tool
 from channels.slack.cards.forms import CHOICES
 from channels.slack.inbound.clicks import GONE, LATE, NOT_SURE, NOT_YOURS
 from channels.slack.inbound.mentions import OUTSIDE

@@ -8,7 +8,7 @@ from agent_core.providers.base import Request
 from agent_core.store.erasing import ForgottenPerson, redacted
 from agent_core.testing import Answer, call, say
 from agent_core.tools.base import CallContext
-from agent_core.tools.function import FunctionTool, tool
+from agent_core.tools.functions import FunctionTool, tool
 from channels.slack.inbound.attached import Quote, author_of
 from channels.slack.inbound.people import person_of
 from channels.slack.settings import Slack

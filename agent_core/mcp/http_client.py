@@ -9,12 +9,12 @@ from typing import Protocol
 
 import httpx2
 
+from agent_core.mcp.oauth import error_in, scope_in
+from agent_core.mcp.port import McpUnavailable
+from agent_core.mcp.questions import CURRENT
 from agent_core.net.sse import legible
 from agent_core.net.targets import FetchFailed
 from agent_core.servers import McpServer
-from agent_core.tools.mcp.marks import CURRENT
-from agent_core.tools.mcp.metadata import error_in, scope_in
-from agent_core.tools.mcp.port import McpUnavailable
 
 MAX_BODY = 4_000_000
 """Bytes of one answer, unpacked, and of one event of a stream."""

@@ -8,20 +8,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent_core.clock import Clock, SystemClock, within
+from agent_core.mcp.port import McpUnavailable, NoLogins, ServerLogins
 from agent_core.net.fetch import Fetch
 from agent_core.servers import McpListing, McpServer
 from agent_core.tools.base import CallContext, Outcome, ToolError
-from agent_core.tools.mcp.logins import NoLogins, ServerLogins
-from agent_core.tools.mcp.port import McpUnavailable
 
 if TYPE_CHECKING:
     import httpx2
 
-    from agent_core.tools.mcp.link import Link
+    from agent_core.mcp.client import Link
+
 
 IDLE = 300.0
 """Seconds after which a connection that no call uses is closed: a session, or a child process."""
-_PARTS = ("carriers", "link", "login_tokens")
+_PARTS = ("stdio", "client", "login_tokens")
 _SPARE = 10.0
 """Seconds beyond a call's own timeout after which a connection that is given up does not wait for it."""
 _REMEMBERED = 4
@@ -198,13 +198,13 @@ class McpConnected:
             await _close(making)
 
     async def _made(self, server: McpServer) -> "Link":
-        carriers, link, login_tokens = await asyncio.to_thread(_parts)
+        stdio, client, login_tokens = await asyncio.to_thread(_parts)
         if server.transport == "stdio":
-            carrier = carriers.ChildCarrier(server, self._clock)
+            carrier = stdio.ChildCarrier(server, self._clock)
         else:
             tokens = login_tokens.tokens_of(server, self._fetch, self._clock, self._logins)
-            carrier = carriers.HttpCarrier(server, await self._guarded(), tokens)
-        return link.Link(server, carrier, self._clock, self._idle)
+            carrier = stdio.HttpCarrier(server, await self._guarded(), tokens)
+        return client.Link(server, carrier, self._clock, self._idle)
 
     async def _guarded(self) -> "httpx2.AsyncBaseTransport":
         if self._transport is None:
@@ -221,7 +221,7 @@ class McpConnected:
 
 def _parts() -> tuple[Any, ...]:
     """Import what brings the SDK: nearly half a second, which a process without servers never pays."""
-    return tuple(import_module(f"agent_core.tools.mcp.{name}") for name in _PARTS)
+    return tuple(import_module(f"agent_core.mcp.{name}") for name in _PARTS)
 
 
 async def _close(making: "asyncio.Task[Link]") -> None:

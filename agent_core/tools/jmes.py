@@ -1,6 +1,4 @@
 """JMESPath that ends: what an expression makes is measured while it is made."""
-# The library has no types: pyright: reportMissingTypeStubs=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +6,10 @@ from typing import Any
 import jmespath
 from jmespath.functions import Functions
 from jmespath.visitor import TreeInterpreter
+
+# The library has no types: pyright: reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 
 _STEPS = 2_000_000
 """Nodes visited and values measured, of about a microsecond each; a result of 150 kB takes some ten thousand."""

@@ -1,1 +1,0 @@
-"""HTTP tools: definitions whose calls are requests to an API."""
