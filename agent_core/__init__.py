@@ -152,7 +152,7 @@ from agent_core.objects import (
     may_respond,
 )
 from agent_core.quotas import Origin, Quota
-from agent_core.runtime.outputs import Changes, ToolOutput
+from agent_core.runtime.segments import Changes, ToolOutput
 from agent_core.secrets import Secrets
 from agent_core.store.database import Database, SqliteDatabase
 from agent_core.traces import trace_of

@@ -35,26 +35,24 @@ from agent_core.objects import (
 )
 from agent_core.providers.base import Provider, named
 from agent_core.quotas import ANYWHERE, Origin
-from agent_core.runtime.agents.roster import Roster, cursor_key
-from agent_core.runtime.approvals import Approvals
-from agent_core.runtime.backlog import Backlog
-from agent_core.runtime.completion import CompletionNotifier
-from agent_core.runtime.dispatcher import Dispatcher
-from agent_core.runtime.opening import Openings
-from agent_core.runtime.outputs import Changes, Outputs, ToolOutput
-from agent_core.runtime.segments import Segments, provider_for
-from agent_core.runtime.services.access import Access
-from agent_core.runtime.services.conversations import OwnConversations
-from agent_core.runtime.services.costs import Costs
-from agent_core.runtime.services.files import SentFiles
-from agent_core.runtime.services.forgetting import REASON, Also, Forgetting, Forgotten
-from agent_core.runtime.services.health import CoreHealth
-from agent_core.runtime.services.listing import Listing
-from agent_core.runtime.services.replies import OperatorReplies
-from agent_core.runtime.services.shown import ChartDrawer, Renders
+from agent_core.runtime.access import REASON, Access, Also, Forgetting, Forgotten
+from agent_core.runtime.approvals import Approvals, Dispatcher
+from agent_core.runtime.opening import Backlog, Openings
+from agent_core.runtime.revisions import cancel_and_wait
+from agent_core.runtime.roster import Roster, cursor_key
+from agent_core.runtime.segments import Changes, CompletionNotifier, Outputs, Segments, ToolOutput, provider_for
+from agent_core.runtime.services import (
+    ChartDrawer,
+    CoreHealth,
+    Costs,
+    Listing,
+    OperatorReplies,
+    OwnConversations,
+    Renders,
+    SentFiles,
+)
 from agent_core.runtime.session_cache import SessionCache
-from agent_core.runtime.tasks import cancel_and_wait
-from agent_core.runtime.tools.tooling import NO_PORTS, Tooling, ToolPorts
+from agent_core.runtime.tools import NO_PORTS, Tooling, ToolPorts
 from agent_core.secrets import Secrets
 from agent_core.store import access, catalog, listing, reading, sessions
 from agent_core.store import changes as feedback

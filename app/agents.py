@@ -16,7 +16,7 @@ from agent_core.agents import gathered
 from agent_core.channels import misfit, unknown_field
 from agent_core.hooks.http import check_secrets
 from agent_core.hooks.rules import check as check_hooks
-from agent_core.runtime.agents.definition_checks import check_fields
+from agent_core.runtime.agent_checks import check_fields
 from app.bounded_yaml import read_config
 
 SUFFIXES = frozenset({".yaml", ".yml"})

@@ -11,9 +11,9 @@ from agent_core import Core, Definition, InvalidInput
 from agent_core.hooks.rules import check_addresses, fails_open, is_name, unmatched
 from agent_core.net.targets import TargetGuard
 from agent_core.providers.models import UNKNOWN, find, table
-from agent_core.runtime.agents.agent_checks import Surroundings
-from agent_core.runtime.agents.roster import why_unserved
-from agent_core.runtime.tools.offers import lacking, names_of, wrapped
+from agent_core.runtime.agent_checks import Surroundings
+from agent_core.runtime.offers import lacking, names_of, wrapped
+from agent_core.runtime.roster import why_unserved
 from agent_core.tools.toolset import Scope
 from app.settings import Settings
 from channels.web.settings import settings_of

@@ -25,7 +25,7 @@ from agent_core.engine.pool import MAX_RUNS, Engine, Runs
 from agent_core.hooks.rules import HookResolvers
 from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from agent_core.secrets import Secrets
 from agent_core.store.hub import Bus
 from agent_core.store.queue import Kind

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_core import Channels, ConfigError, Core, Definition, InvalidInput
-from agent_core.runtime.agents.agent_checks import RefusedAgent
+from agent_core.runtime.agent_checks import RefusedAgent
 from agent_core.servers import McpServer
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN

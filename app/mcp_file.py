@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from agent_core import ConfigError
-from agent_core.runtime.mcp.checks import MAX_TIMEOUT, NAME
+from agent_core.runtime.mcp import MAX_TIMEOUT, NAME
 from agent_core.servers import McpServer
 from app.settings import Settings
 

@@ -6,7 +6,7 @@ from agent_core import InvalidInput, NotFound
 from agent_core.agents import ROUTER_TOOLS, ToolDefinition
 from agent_core.clock import SystemClock
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tools.checks import check_definition
+from agent_core.runtime.agent_checks import check_definition
 from agent_core.servers import PREFIX
 from agent_core.tools.base import Tool
 from agent_core.tools.http import HttpKind

@@ -42,7 +42,7 @@ from agent_core.hooks.rules import HookResolvers
 from agent_core.mcp.port import McpConnections
 from agent_core.net.fetch import Fetch
 from agent_core.providers.base import Request
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from agent_core.secrets import Secrets
 from agent_core.testing import Answer, Script, ScriptedProvider, ScriptExhausted, fail
 from agent_core.tools.base import NewRender

@@ -1,4 +1,4 @@
-"""One tool call: prepare, execute, finalize."""
+"""Renders: what a call shows to people, as facts."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -10,32 +10,104 @@ import structlog
 from msgspec.structs import replace
 
 from agent_core import events as e
-from agent_core.agents import RENDER_TOOLS, Agent, ToolSpec
+from agent_core.agents import LIST_RESOURCES, RENDER_TOOLS, SEARCH_TOOLS, Agent, ToolSpec, is_of_router
 from agent_core.channels import channel_of
+from agent_core.charts.made import MAX_RENDER, NewRender
 from agent_core.charts.rows import FoundRows, HandleOfRows, may_hold_rows, note_of, rows_in, without_notes
 from agent_core.clock import Clock
+from agent_core.context import router
+from agent_core.context.loading import loaded_in
 from agent_core.context.window import Window
+from agent_core.events import RenderShown
 from agent_core.hooks.chain import MAX_FORMS, Hooks, is_form
 from agent_core.loop.announce import UNKNOWN
 from agent_core.loop.state import RunState
 from agent_core.loop.waiting import CallState
 from agent_core.messages import Actor, CallOutcome, File, Part, Render, Text, clean, text_of, visible
 from agent_core.net.sse import legible_text
-from agent_core.runtime.renders import shown_by
-from agent_core.runtime.tools.reaching import unknown, unread, with_loaded
 from agent_core.schemas import problems
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
-from agent_core.tools.base import ForeignError, router_tools, use
+from agent_core.tools.base import Done, ForeignError, render_id, router_tools, use
 from agent_core.tools.output import without_new_presets
-from agent_core.tools.toolset import Scope, Toolset, tools_with
+from agent_core.tools.toolset import Scope, Toolset, tools_with, unknown_tool
+
+__all__ = ["MAX_RENDER", "shown_by"]
+_log = structlog.get_logger("parley.renders")
+
+
+def shown_by(call: CallState, renders: Sequence[NewRender]) -> list[RenderShown]:
+    """Return the facts that show *renders* of *call*, without those that are too large or cannot be written as JSON.
+
+    Ids derive from the call's, so that a call which runs again after a crash shows the same renders.
+    """
+    result: list[RenderShown] = []
+    for n, render in enumerate(renders):
+        fact = RenderShown(
+            render=render_id(call.call, n + 1),
+            call=call.call,
+            kind=clean(render.kind),
+            title=clean(render.title) if render.title else None,
+            payload=render.payload,
+            text=clean(render.text),
+        )
+        if problem := _problem(fact):
+            _log.warning("render.dropped", tool=call.name, kind=fact.kind, problem=problem)
+        else:
+            result.append(fact)
+    return result
+
+
+def _problem(fact: RenderShown) -> str | None:
+    """Return why *fact* cannot be in the log, None when it can."""
+    try:
+        size = len(msgspec.json.encode(fact))
+    except (TypeError, ValueError, OverflowError, RecursionError):  # a lone surrogate is a ValueError too
+        return "not JSON"
+    return f"{size} bytes" if size > MAX_RENDER else None
+
+
+def unknown(agent: Agent, name: str) -> str:
+    """Return the text for a model that calls a tool *name* that there is none of."""
+    others = agent.tools.keys() - {name}
+    if agent.snapshot.routed:
+        return router.unknown(name, others, SEARCH_TOOLS if agent.snapshot.searches else LIST_RESOURCES)
+    text = unknown_tool(name, others)
+    return text[0].upper() + text[1:]
+
+
+def unread(agent: Agent, call: CallState, state: RunState, window: Window) -> str | None:
+    """Return the text for a model on a tool beside its prompt that it has not read, None for one that it may call.
+
+    What a search found may be called as long as that is in the *window*; a resource is open until the run ends.
+    """
+    choice = (state.step.controls or {}).get("tool_choice")
+    if not agent.snapshot.routed or call.step == 0 or choice == {"tool": call.name}:
+        return None  # a call before the first step is of a person's message
+    if not agent.snapshot.searches:
+        return router.closed(agent, call.name, state.waiting.opened_for(call))
+    is_routed = any(spec.name == call.name for spec in agent.snapshot.routed)
+    return router.not_found_yet(call.name) if is_routed and call.name not in _loaded(window) else None
+
+
+def _loaded(window: Window) -> frozenset[str]:
+    return loaded_in(entry.message for entry in window.entries)
+
+
+def with_loaded(spec: ToolSpec, outcome: Done, facts: Sequence[e.FactBody]) -> Sequence[e.FactBody]:
+    """Return *facts*, of which the last one ends a call, with what a search of the router's own found."""
+    end = facts[-1]
+    if not outcome.loaded or not is_of_router(spec) or not isinstance(end, e.ToolCompleted):
+        return facts
+    return [*facts[:-1], replace(end, loaded=outcome.loaded)]
+
 
 _RAW_SHOWN = 500
 _SHORT = 20_000
 """Characters of a result whose rows are looked for on the event loop: a thread costs as much as decoding them."""
 _CANCEL_TIMEOUT = 0.5
 ANSWERED = "Taken as the answer."
-_log = structlog.get_logger("parley.calls")
+_calls_log = structlog.get_logger("parley.calls")
 
 
 class ResultStore(Protocol):
@@ -194,7 +266,7 @@ class Calls:
             return _ended(call, "unknown", UNKNOWN)
         if spec is None or (tool is None and spec.kind == "function"):
             if spec is not None:
-                _log.warning("tool.missing", run=self._run.id, tool=call.name, remedy="load it again, or restart")
+                _calls_log.warning("tool.missing", run=self._run.id, tool=call.name, remedy="load it again, or restart")
             return _ended(call, "failed", unknown(self._agent, call.name))
         if (text := unread(self._agent, call, state, self._window)) is not None:
             return _ended(call, "failed", text)
@@ -241,7 +313,7 @@ class Calls:
     def _forget(self, work: "asyncio.Future[t.Outcome]") -> None:
         self._left.discard(work)
         if not work.cancelled() and (error := work.exception()) is not None:
-            _log.info("tool.left", run=self._run.id, error=getattr(error, "kind", type(error).__name__))
+            _calls_log.info("tool.left", run=self._run.id, error=getattr(error, "kind", type(error).__name__))
 
     async def _finalize(self, spec: ToolSpec, call: CallState, outcome: t.Outcome) -> Sequence[e.FactBody]:
         match outcome:

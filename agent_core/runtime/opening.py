@@ -1,44 +1,249 @@
-"""Openings: a message in, prepared outside the transaction so that one transaction carries it to its first step."""
+"""Refreezing: when a session takes up the newest version of its agent, and what it takes up."""
 
 import asyncio
+from collections import OrderedDict
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
+import structlog
+from msgspec.structs import replace
 
 from agent_core import events as e
 from agent_core.agents import Agent
 from agent_core.channels import NO_OPTIONS, Inbound, RunOptions
+from agent_core.clock import Clock
 from agent_core.context.clock import clock_context, zone_for
 from agent_core.context.estimates import tokens_of_parts
 from agent_core.context.frames import new_marker
 from agent_core.context.snapshot import variant
 from agent_core.context.window import Window
 from agent_core.controls import NOTHING, check_tool_context
-from agent_core.errors import InvalidInput, NotFound, Unavailable
+from agent_core.counters import Counters
+from agent_core.errors import InvalidInput, NotFound, RateLimited, Unavailable
 from agent_core.events import FactBody
 from agent_core.ids import new_id
 from agent_core.loop.announce import announce
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, Move, react
-from agent_core.messages import Actor
+from agent_core.messages import Actor, Part, ToolCall, ToolResult, used_in
 from agent_core.objects import Receipt
 from agent_core.quotas import Origin
-from agent_core.runtime.agents.roster import Prototype, Roster
-from agent_core.runtime.backlog import Backlog
-from agent_core.runtime.dispatcher import Dispatcher
-from agent_core.runtime.refusals import Refusals
+from agent_core.runtime.approvals import Dispatcher
+from agent_core.runtime.offers import with_renders
+from agent_core.runtime.roster import Prototype, Roster
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import MANY, CachedSession, SessionCache
-from agent_core.runtime.tools.offers import with_renders
-from agent_core.runtime.tools.uses import with_uses
 from agent_core.runtime.window.prompt_cache import log_cache_notes
-from agent_core.runtime.window.refreezing import Refreezing, Successor
-from agent_core.store import catalog, intake
-from agent_core.store.intake import Intake, Received, input_facts
+from agent_core.schemas import problems
+from agent_core.store import catalog, intake, queue
+from agent_core.store.database import Database
+from agent_core.store.intake import Intake, Received, Refreeze, RefreezeReason, input_facts
+from agent_core.store.queue import RETRY_AFTER
 from agent_core.store.runs import Finish
 from agent_core.store.sessions import FIRST_SEQS, BusySession, NewSession, SessionRef, StaleAgent, StaleSession
 from agent_core.store.store import Store
+from agent_core.tools.toolset import unknown_tool
+from agent_core.traces import trace_of
+
+_MAX_WARNED = 1000
+_log = structlog.get_logger("parley.agents")
+
+
+class Successor(NamedTuple):
+    """The newest version of a session's agent as this process runs it, and what the session's row is to say of it."""
+
+    agent: Agent
+    wanted: Refreeze
+
+
+class Refreezing:
+    """Finds out what sessions are to take up; the transaction that uses it checks that it still holds."""
+
+    def __init__(self, roster: Roster, clock: Clock) -> None:
+        self._roster, self._clock = roster, clock
+        self._warned: set[tuple[str, int]] = set()
+
+    def reason(self, cached: CachedSession) -> RefreezeReason | None:
+        """Return why the session's prompt may be changed with its next message, None if it must not.
+
+        After a long pause between calls, or after a compaction, the provider's cache of it is of no use anyway.
+        """
+        history = cached.window.history
+        if history.refreezable:
+            return "compaction"
+        used = history.last.time if history.last else history.newest
+        idle = self._clock.now() - used
+        return "idle" if used and idle >= cached.agent.idle_refreeze_s * 1000 else None
+
+    async def due(self, cached: CachedSession) -> Successor | None:
+        """Return what the session takes up with its next message, None if nothing or if that cannot be built here.
+
+        Without a tool or a provider that the newest version needs, the session keeps what it has.
+        """
+        reason = self.reason(cached)
+        if reason is None:
+            return None
+        try:
+            return await self.successor(cached, reason)
+        except (InvalidInput, NotFound) as error:
+            key = (cached.ref.id, cached.ref.agent_version)
+            if key not in self._warned:
+                if len(self._warned) >= _MAX_WARNED:
+                    self._warned.clear()
+                self._warned.add(key)
+                remedy = "until then the session keeps the version of the agent that it has"
+                _log.warning("session.not_refrozen", session=cached.ref.id, error=str(error), remedy=remedy)
+            return None
+
+    async def successor(self, cached: CachedSession, reason: RefreezeReason) -> Successor:
+        """Return the newest version of the session's agent as it is known here; raises `InvalidInput`, `NotFound`."""
+        agent = (await self._roster.prototype(cached.agent.id)).agent
+        self._roster.check_model("model", agent.snapshot.model)
+        return Successor(agent, Refreeze(version=agent.version, snapshot=agent.snapshot, reason=reason))
+
+    def forget(self, cached: CachedSession) -> None:
+        """Read the session's agent again when it is next asked for: it has a newer version."""
+        self._roster.forget(cached.agent.id)
+
+
+_COUNT_EVERY = 1.0
+_backlog_log = structlog.get_logger("parley.limits")
+
+
+class Backlog:
+    """How many runs are queued over all processes: counted every second, plus those queued here since the count."""
+
+    def __init__(self, database: Database, clock: Clock, limit: int | None) -> None:
+        """*limit* runs may be queued; None sets no bound, and nothing is counted."""
+        self._database, self._clock, self._limit = database, clock, limit
+        self.waiting = 0
+
+    def refusal(self) -> RateLimited | None:
+        """Return the error for a message that would add to a full backlog, None while there is room."""
+        if self._limit is None or self.waiting < self._limit:
+            return None
+        text = "More runs are queued than this server accepts; send the same again later."
+        return RateLimited(text, RETRY_AFTER, limit="backlog")
+
+    def note(self) -> None:
+        """Count a run that this process has just queued."""
+        self.waiting += 1
+
+    async def watch(self) -> None:
+        """Count at once and then every second until cancelled; while the database is away the last count stays."""
+        while self._limit is not None:
+            try:
+                await self.count()
+            except Unavailable:
+                _backlog_log.debug("backlog.not_counted")  # the sweep logs the outage
+            except Exception as error:  # noqa: BLE001 - a count that fails must not end the task
+                _backlog_log.error("backlog.not_counted", exception=trace_of(error))
+            await self._clock.sleep(_COUNT_EVERY)
+
+    async def count(self) -> None:
+        """Count the queued runs."""
+        self.waiting = await self._database.read(queue.count_queued)
+
+
+REMEMBERED = 5_000
+"""Milliseconds for which a refusal is repeated without counting again: a raised limit works that much later."""
+LOGGED_EVERY = 60_000
+MAX_REFUSALS = 10_000
+_refusals_log = structlog.get_logger("parley.limits")
+What = Literal["message", "session"]
+Key = tuple[What, str, str, str, Origin]
+
+
+class Refusals:
+    """Which actors a quota has just refused: while they go on sending, nothing is counted for them in the database."""
+
+    def __init__(self, clock: Clock, counters: Counters) -> None:
+        self._clock, self._counters = clock, counters
+        self._refused: OrderedDict[Key, tuple[int, RateLimited]] = OrderedDict()
+        self._logged: dict[str, int] = {}
+
+    def of(self, what: What, agent: str, actor: Actor, origin: Origin) -> RateLimited | None:
+        """Return the refusal that *actor* got from *agent* just before, with the time that is left of it."""
+        if not self._refused:
+            return None
+        at, error = self._refused.get(_key(what, agent, actor, origin), (0, None))
+        gone = self._clock.now() - at
+        if error is None or gone >= min(REMEMBERED, error.retry_after * 1000):
+            return None
+        return RateLimited(str(error), max(1, error.retry_after - gone // 1000), limit=error.limit)
+
+    @contextmanager
+    def noted(self, what: What, agent: str, actor: Actor, origin: Origin) -> Generator[None]:
+        """Note a refusal of what *actor* sends to *agent* in this block."""
+        try:
+            yield
+        except RateLimited as error:
+            self._note(what, agent, actor, origin, error)
+            raise
+
+    def _note(self, what: What, agent: str, actor: Actor, origin: Origin, error: RateLimited) -> None:
+        now = self._clock.now()
+        self._counters.limited[error.limit] += 1
+        if now - self._logged.get(error.limit, -LOGGED_EVERY) >= LOGGED_EVERY:
+            self._logged[error.limit] = now
+            remedy = "raise it in the agent's `limits`" if error.is_quota else "add processes, or raise the bound"
+            _refusals_log.warning(
+                "limit.reached", limit=error.limit, agent=agent, remedy=f"{remedy} if this is no abuse"
+            )
+        if not error.is_quota or self.of(what, agent, actor, origin) is not None:
+            return
+        self._refused[_key(what, agent, actor, origin)] = (now, error)
+        if len(self._refused) > MAX_REFUSALS:
+            self._refused.popitem(last=False)
+
+
+def _key(what: What, agent: str, actor: Actor, origin: Origin) -> Key:
+    return what, agent, actor.kind, actor.id, origin
+
+
+def with_uses(agent: Agent, inbound: Inbound) -> Inbound:
+    """Return *inbound* with the outputs of untrusted tools marked.
+
+    Raises `InvalidInput` for a call that *agent* cannot make. A message without tools is returned as it is.
+    """
+    history = tuple(replace(each, parts=_marked(agent, each.parts)) for each in inbound.history)
+    parts = _marked(agent, inbound.parts)
+    for used in used_in(parts):
+        _check(agent, used, inbound)
+    return (
+        inbound
+        if (parts, history) == (inbound.parts, inbound.history)
+        else replace(inbound, parts=parts, history=history)
+    )
+
+
+def _check(agent: Agent, used: ToolCall, inbound: Inbound) -> None:
+    if inbound.overlap == "steer":
+        raise InvalidInput("overlap", "a message that uses a tool opens a run of its own; use another `overlap`.")
+    if (spec := agent.tools.get(used.name)) is None:
+        raise InvalidInput("tool_output.tool", unknown_tool(used.name, agent.tools.keys()))
+    if faults := problems(spec.parameters, used.arguments):
+        first, *more = (fault.within("tool_output.input") for fault in faults)
+        raise InvalidInput(first.path, first.message, *more)
+
+
+def _marked(agent: Agent, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return *parts* in which the results of tools that are untrusted, or not known, are marked."""
+    if not any(isinstance(part, ToolResult) for part in parts):
+        return parts
+    names = {part.call: part.name for part in parts if isinstance(part, ToolCall)}
+    return tuple(
+        replace(part, untrusted=True) if isinstance(part, ToolResult) and _is_untrusted(agent, names, part) else part
+        for part in parts
+    )
+
+
+def _is_untrusted(agent: Agent, names: dict[str, str], result: ToolResult) -> bool:
+    spec = agent.tools.get(names.get(result.call, ""))
+    return spec is None or spec.untrusted
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,42 +1,46 @@
 """Segments: how this process drives runs; what the engine needs to know of them."""
 
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import msgspec
+import structlog
+from msgspec.structs import replace
 from structlog.contextvars import bind_contextvars
 
 from agent_core import events as e
 from agent_core.agents import Agent, Snapshot
 from agent_core.channels import read_options
 from agent_core.context.source import ContextSource
-from agent_core.controls import ABLE, Abilities
+from agent_core.controls import ABLE, Abilities, Controls, Defaults, Override, StepRule, check
 from agent_core.engine.pool import Interrupt, Segment
-from agent_core.errors import LostRun, NotFound
-from agent_core.events import FactBody
+from agent_core.errors import InvalidInput, LostRun, NotFound, Unavailable
+from agent_core.events import Fact, FactBody
 from agent_core.hooks.chain import Hooks, Resolver
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
-from agent_core.loop.state import RunState
+from agent_core.loop.state import RunState, replay
 from agent_core.loop.strategy import Move
+from agent_core.loop.waiting import CallState
+from agent_core.messages import Text, clean
 from agent_core.providers.base import CallFailed, Encode, ModelDelta, Provider, Request, neutral
-from agent_core.runtime.agents.roster import Roster
-from agent_core.runtime.approvals import RunDesk
+from agent_core.runtime.approvals import Dispatcher, RunDesk
 from agent_core.runtime.calls import Calls, Place
-from agent_core.runtime.dispatcher import Dispatcher
-from agent_core.runtime.drive import Driver, Ports
-from agent_core.runtime.pressure import Pressure
+from agent_core.runtime.drive import Driver, Ports, Pressure
+from agent_core.runtime.offers import Sources, ToolNotes
+from agent_core.runtime.roster import Roster
 from agent_core.runtime.session_cache import CachedSession, SessionCache
-from agent_core.runtime.sources import Sources
-from agent_core.runtime.tools.notes import ToolNotes
 from agent_core.runtime.window.compacting import Compactor
 from agent_core.runtime.window.prompt_cache import PromptCache
-from agent_core.store import catalog, files, queue, quotas
+from agent_core.store import catalog, files, log, queue, quotas, reading, runs
 from agent_core.store import catalog as prompts
-from agent_core.store.log import Appended, RunRef
+from agent_core.store.log import Appended, RunRef, SessionKey
 from agent_core.store.queue import Due
 from agent_core.store.store import Store
 from agent_core.tools.toolset import Toolset
+from agent_core.traces import trace_of
 
 
 class DriverLog:
@@ -244,3 +248,148 @@ class _Missing:
     async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:  # noqa: ARG002 - the port has it
         text = f"The provider `{self.name}` of this conversation's model is not configured here: set its key again."
         yield [CallFailed("misconfigured", text, retryable=False)]
+
+
+_MAX_PENDING = 100
+"""Notifications at once; beyond it a run's end is only logged."""
+_log = structlog.get_logger("parley.hooks")
+
+
+class CompletionNotifier:
+    """Notifies the `OnRunComplete` hooks of the runs whose end was committed in this process."""
+
+    def __init__(self, store: Store, cache: SessionCache, segments: Segments) -> None:
+        self._store, self._cache, self._segments = store, cache, segments
+        self._pending: set[asyncio.Task[None]] = set()
+        store.subscribe(e.TERMINAL, self._ended)
+
+    async def stop(self, grace: float) -> None:
+        """Wait up to *grace* seconds for pending notifications, then cancel them."""
+        if self._pending:
+            await asyncio.wait(self._pending, timeout=grace)
+        for task in self._pending:
+            task.cancel()
+
+    def _ended(self, fact: Fact) -> None:
+        cached = self._cache.peek(fact.session)
+        if cached is not None and not cached.agent.hooks("OnRunComplete"):
+            return
+        if len(self._pending) >= _MAX_PENDING:
+            _log.warning("hook.dropped", run=fact.run, remedy="the webhooks of OnRunComplete are slower than the runs")
+            return
+        task = asyncio.create_task(self._notify(fact))
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+
+    async def _notify(self, fact: Fact) -> None:
+        assert fact.run is not None
+        name = fact.run
+        try:
+            run, seen = await self._store.read(
+                lambda connection: (runs.find(connection, name)[0], reading.run(connection, name))
+            )
+            cached = await self._cache.get(fact.session, run)
+            if not cached.agent.hooks("OnRunComplete"):
+                return
+            await self._segments.hooks(run, cached.agent).after_end(seen.status, seen.text)
+        except (NotFound, Unavailable):
+            _log.info("hook.not_notified", run=name)
+        except Exception as error:  # noqa: BLE001 - the boundary: no caller awaits this task, so a bug of ours is logged here
+            _log.error("hook.failed", run=name, exception=trace_of(error))
+
+
+MAX_OUTPUTS = 100
+
+
+class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a client call: its *output*, text or any JSON, or an *error* for the model."""
+
+    call: str
+    output: Any = None
+    error: str | None = None
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes to the controls of a run that is resumed.
+
+    *next* is for its next step alone, *rules* for the steps that they name and *defaults* for all later ones. The
+    *tool_context* replaces the run's own; it is passed to the tools and never shown.
+    """
+
+    next: Override | None = None
+    rules: tuple[StepRule, ...] | None = None
+    defaults: Defaults | None = None
+    tool_context: dict[str, Any] | None = None
+
+    def check(self, tools: Collection[str]) -> None:
+        """Raise `InvalidInput` when a run with *tools* cannot follow them."""
+        if self.rules is not None and self.defaults is not None and self.defaults.step_rules is not None:
+            raise InvalidInput("step_rules", "they are in `defaults` too; give them once.")
+        if self.next is not None:
+            check(self.next, tools, at="")
+        if self.defaults is not None:
+            check(self.defaults, tools, at="defaults.")
+        check(Controls(step_rules=self.rules, tool_context=self.tool_context), tools, at="")
+
+    @property
+    def facts(self) -> Sequence[e.FactBody]:
+        """Return the facts that record them."""
+        defaults = self.defaults
+        if self.rules is not None:
+            defaults = replace(defaults or Defaults(), step_rules=self.rules)
+        return [e.ControlsChanged(next=self.next, defaults=defaults)] if self.next or defaults else []
+
+    def __repr__(self) -> str:
+        return f"Changes({self.facts})"
+
+
+NO_CHANGES = Changes()
+
+
+class Outputs:
+    """Receives the outputs of client calls."""
+
+    def __init__(self, store: Store, cache: SessionCache, segments: Segments, dispatcher: Dispatcher) -> None:
+        self._store, self._cache, self._segments, self._dispatcher = store, cache, segments, dispatcher
+
+    async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> None:
+        """Complete calls of *run* with *outputs*, all of them or none; see `Core.submit`."""
+        if not 1 <= len(outputs) <= MAX_OUTPUTS:
+            raise InvalidInput("outputs", f"between 1 and {MAX_OUTPUTS} outputs.")
+        ref, calls = await self._store.read(lambda connection: _calls(connection, run))
+        open_calls = {call.call: call for call in calls if call.status == "pending" and call.on == "client"}
+        cached = await self._cache.get(ref.session_id, ref)
+        agent = await self._segments.agent_of(ref, cached)
+        calls_of, changes = self._segments.calls(ref, agent, cached), changes or NO_CHANGES
+        changes.check(agent.tools)
+        are_open = all(
+            output.call in open_calls for output in outputs
+        )  # else the transaction raises, and writes nothing
+        pending = (
+            self._end(calls_of, agent, open_calls[output.call] if are_open else None, output) for output in outputs
+        )
+        ends = await asyncio.gather(*pending)
+        await self._store.submit(
+            run, ends, changes.facts, changes.tool_context, lambda done: self._dispatcher.dispatch(done.run)
+        )
+
+    async def _end(
+        self, calls: Calls, agent: Agent, call: CallState | None, output: ToolOutput
+    ) -> Sequence[e.FactBody]:
+        parts = (Text(_text(output)),)
+        outcome = "done" if output.error is None else "failed"
+        if call is None:  # the transaction raises the exact error
+            return [e.ToolCompleted(call=output.call, outcome=outcome, parts=parts, truncated=False)]
+        return await calls.result(agent.tools[call.name], call, outcome, parts)
+
+
+def _calls(connection: Any, run: str) -> tuple[RunRef, Sequence[CallState]]:
+    ref, _ = runs.find(connection, run)
+    place = SessionKey(ref.session, ref.session_id)
+    return ref, replay(ref.id, log.facts_of_run(connection, place, ref.id, ref.first_seq, None)).waiting.calls
+
+
+def _text(output: ToolOutput) -> str:
+    if output.error is not None:
+        return clean(output.error)
+    return clean(output.output) if isinstance(output.output, str) else msgspec.json.encode(output.output).decode()

@@ -11,7 +11,7 @@ from agent_core.context.entries import Encode
 from agent_core.context.window import Window
 from agent_core.loop.state import RunState, replay
 from agent_core.messages import Actor
-from agent_core.runtime.agents.roster import Roster
+from agent_core.runtime.roster import Roster
 from agent_core.store import log, reading, sessions
 from agent_core.store.log import RunRef
 from agent_core.store.reading import Loaded

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_core import ParleyError
 from agent_core.objects import OperationEntry
-from agent_core.runtime.services.access import Access
+from agent_core.runtime.access import Access
 from app.api.bodies.wire import OperationLine, operation_line
 from app.api.deps import MAX_SEQ, Operator, Wired
 from app.api.entrance.scopes import SCOPE_OF

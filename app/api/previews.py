@@ -8,7 +8,7 @@ from agent_core import DrawingFailed, DrawingUnavailable, InvalidInput
 from agent_core.charts.made import NewRender, check_declared, columns_of
 from agent_core.charts.text import csv_of
 from agent_core.errors import Fault
-from agent_core.runtime.services.shown import ChartDrawer
+from agent_core.runtime.services import ChartDrawer
 from agent_core.tools.render import chart, table
 from app.api.bodies.derived import RequestBody
 from app.channels import CHANNELS

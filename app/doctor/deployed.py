@@ -18,9 +18,8 @@ from agent_core.agents import secrets_in
 from agent_core.listings import changes_of, offered_of
 from agent_core.net.targets import TargetGuard
 from agent_core.providers.models import find
-from agent_core.runtime.agents.agent_checks import Surroundings, check_agent
-from agent_core.runtime.mcp.checks import check_filed
-from agent_core.runtime.mcp.shown import names_in, status_of, why_none
+from agent_core.runtime.agent_checks import Surroundings, check_agent
+from agent_core.runtime.mcp import check_filed, names_in, status_of, why_none
 from agent_core.servers import McpServer, login_object
 from agent_core.store.servers import StoredServer
 from agent_core.tools.base import Tool

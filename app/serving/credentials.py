@@ -13,7 +13,7 @@ import structlog
 
 from agent_core import Actor, Clock, ParleyError, SystemClock
 from agent_core.objects import Revocation, RevocationKind, SigningKey, StoredKey
-from agent_core.runtime.services.access import Access
+from agent_core.runtime.access import Access
 from app.serving.readers import Reader, Readers
 from app.serving.windows import Logins
 from app.storage.keys import ApiKey

@@ -24,7 +24,7 @@ from agent_core import (
     text_of,
 )
 from agent_core.context.source import ContextText, RunOpening
-from agent_core.runtime import sources
+from agent_core.runtime import offers
 from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.functions import tool
 from tests.agent_core.crashing import CrashingDatabase, Side
@@ -201,7 +201,7 @@ async def test_a_source_that_takes_too_long_is_left_out(make_core: MakeCore):
         run = await stage.send()
         await slow.asked.wait()
         await asleep(clock, 3)  # the sweep, the heartbeat and the bound of time
-        clock.advance(sources.TIMEOUT)
+        clock.advance(offers.TIMEOUT)
         assert (await stage.done(run)).status == "completed"
     assert await stage.said(ContextAdded) == [TEA]
     assert [line["source"] for line in logs if line["event"] == "context.timeout"] == ["slow"]

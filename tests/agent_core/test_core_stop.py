@@ -10,7 +10,7 @@ from agent_core import SystemClock
 from agent_core.clock import Clock
 from agent_core.engine.local import LocalEngine
 from agent_core.engine.pool import Runs
-from agent_core.runtime.completion import CompletionNotifier
+from agent_core.runtime.segments import CompletionNotifier
 from tests.conftest import MakeCore
 from tests.polling import until
 

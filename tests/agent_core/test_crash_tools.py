@@ -13,7 +13,7 @@ from agent_core.agents import ToolDefinition
 from agent_core.errors import InvalidInput
 from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from agent_core.servers import McpServer
 from agent_core.testing import by_step, call, say
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeTool

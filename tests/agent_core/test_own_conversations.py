@@ -20,7 +20,7 @@ from agent_core import (
 )
 from agent_core.agents import Limits
 from agent_core.quotas import ANYWHERE, Origin, VisitorQuota
-from agent_core.runtime.services import listing
+from agent_core.runtime import services
 from agent_core.store.listing import Wanted
 from agent_core.testing import Answer, ScriptedProvider, by_step, call, pause, prefix_of, say
 from tests.agent_core.asking import Till, asks, open_approvals, yes
@@ -274,5 +274,5 @@ async def test_a_person_looks_among_their_own(core: Core, monkeypatch: pytest.Mo
     assert set(await own(core, "KETTLE")) == {mine, titled}
     for names in ("ann", "olga", "operator:1", mine[:12]):
         assert await own(core, names) == [], names
-    monkeypatch.setattr(listing, "MAX_OWN", 1)
+    monkeypatch.setattr(services, "MAX_OWN", 1)
     assert len(await own(core, "kettle")) <= 1

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from structlog.testing import capture_logs
 
-from agent_core.runtime.tools.revisions import EVERY, Revisions
+from agent_core.runtime.revisions import EVERY, Revisions
 from agent_core.testing import FakeClock
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from agent_core import ContextAdded, Definition, InvalidInput, ToolCompleted, text_of
 from agent_core.events import ToolsUnavailable
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from agent_core.servers import McpServer, McpTool
 from agent_core.testing import ScriptedProvider, call, say
 from agent_core.tools.toolset import Scope

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from agent_core import Channels, ConfigError, Definition
-from agent_core.runtime.agents.agent_checks import Surroundings, check_agent
+from agent_core.runtime.agent_checks import Surroundings, check_agent
 from app.agents import read_agents, usable
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from agent_core.runtime.services import listing
+from agent_core.runtime import services
 from agent_core.store.listing import MAX_OF_ONE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conversations.md").read_text("utf-8")
@@ -32,5 +32,5 @@ async def test_the_examples_run(client: httpx.AsyncClient):
 
 def test_the_numbers_are_the_codes():
     """The bounds of a search that the page names are those of the code."""
-    for number in (listing.MAX_SESSIONS, listing.MAX_FACTS, MAX_OF_ONE):
+    for number in (services.MAX_SESSIONS, services.MAX_FACTS, MAX_OF_ONE):
         assert f"{number:,}" in PAGE

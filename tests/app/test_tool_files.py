@@ -8,7 +8,7 @@ import pytest
 from agent_core import ConfigError, Core, NotFound
 from agent_core.agents import ToolDefinition
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.functions import tool
 from app import tool_files

@@ -1,7 +1,7 @@
 """MCP servers and logins at them as they travel."""
 
 from agent_core.listings import McpServerObject
-from agent_core.runtime.mcp.logins import LoginBegun
+from agent_core.runtime.discovery import LoginBegun
 from agent_core.servers import LoginObject
 from app.api.bodies.derived import wire_of
 from app.api.bodies.wire import copied

@@ -9,7 +9,7 @@ from pydantic_core import PydanticKnownError
 from agent_core import Changes, ToolOutput
 from agent_core.controls import MAX_STEPS
 from agent_core.runtime.approvals import MAX_REASON
-from agent_core.runtime.outputs import MAX_OUTPUTS
+from agent_core.runtime.segments import MAX_OUTPUTS
 from app.api.bodies.derived import RequestBody
 from app.api.bodies.requests import AnyActor, DefaultsBody, Id, OverrideBody, StepRuleBody, Words
 from app.api.problems import NOT_BLANK

@@ -9,7 +9,7 @@ import msgspec
 
 from agent_core import Page
 from agent_core.events import FACTS, LIVE
-from agent_core.runtime.services.forgetting import Forgotten
+from agent_core.runtime.access import Forgotten
 from app.api.bodies.mcp_wire import McpLoginBegun, McpServerAnswer
 from app.api.bodies.stored import StoredFile
 from app.api.bodies.token_wire import AnonymousToken, TokenAnswer

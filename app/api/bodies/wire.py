@@ -28,7 +28,7 @@ from agent_core.controls import without_context
 from agent_core.messages import CostGroup, CostItem
 from agent_core.objects import ConversationObject, KeyObject, OperationEntry, Revocation, SecretObject, SigningKey
 from agent_core.objects import Vote as VoteObject
-from agent_core.runtime.tools.dry_runs import DryRun
+from agent_core.runtime.tools import DryRun
 from app.api.bodies.agent_fields import AgentFields
 from app.api.bodies.derived import is_time, wire_of
 from channels.slack import settings as slack

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from agent_core import InvalidInput
-from agent_core.runtime.services.forgetting import Forgotten
+from agent_core.runtime.access import Forgotten
 from app.api.bodies.wire import answer
 from app.api.deps import Operator, Wired
 from app.api.problems import answers

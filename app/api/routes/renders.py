@@ -14,7 +14,7 @@ from starlette.responses import Response
 from agent_core import Core, DrawingUnavailable, InvalidInput, NotFound, RenderObject
 from agent_core.charts.spec import checked
 from agent_core.charts.text import MAX_CELLS, MAX_CSV_BYTES, csv_of, head_of
-from agent_core.runtime.services.shown import ChartDrawer
+from agent_core.runtime.services import ChartDrawer
 from agent_core.store.listing import Wanted
 from app.api.bodies.wire import RenderAnswer, answer, render_wire
 from app.api.deps import PERSONS, Caller, Operator, Wired

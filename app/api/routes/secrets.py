@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 from starlette.responses import Response
 
 from agent_core import Page
-from agent_core.runtime.tools.secret_values import MAX_VALUE
+from agent_core.runtime.revisions import MAX_VALUE
 from app.api.bodies.derived import RequestBody
 from app.api.bodies.wire import Secret, answer, page, stored_secret_wire
 from app.api.deps import Cursor, Limit, Operator, Wired

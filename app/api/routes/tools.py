@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from agent_core import Page
 from agent_core.agents import ToolDefinition
-from agent_core.runtime.tools.checks import MAX_CONTEXT, MAX_DESCRIPTION, MAX_LIMIT, MAX_TIMEOUT, MAX_TITLE
+from agent_core.runtime.agent_checks import MAX_CONTEXT, MAX_DESCRIPTION, MAX_LIMIT, MAX_TIMEOUT, MAX_TITLE
 from agent_core.tools.output import MAX_EXPRESSION
 from app.api.bodies.derived import RequestBody, body_of
 from app.api.bodies.wire import DryRunAnswer, Tool, ToolTest, answer, dry_run_wire, page, tool_wire, whole_tool_wire

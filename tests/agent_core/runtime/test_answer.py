@@ -15,7 +15,7 @@ from agent_core.loop.strategy import EMPTY_NOTE, Ask
 from agent_core.messages import UNKNOWN_USAGE, Citation, native_text
 from agent_core.providers import base as p
 from agent_core.providers.base import MAX_CITATIONS
-from agent_core.runtime.answer import Answer, out_of_steps
+from agent_core.runtime.drive import Answer, out_of_steps
 from agent_core.runtime.window.compacting import SummaryAnswer
 from tests.agent_core.history import (
     RUN,

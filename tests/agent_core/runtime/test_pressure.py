@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from agent_core.runtime.pressure import Pressure
+from agent_core.runtime.drive import Pressure
 from agent_core.testing import pause, say
 from tests.agent_core.stage import set_stage
 from tests.cases import for_each

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 
 from agent_core import Conflict, Core, InvalidInput, ManagedByFile, NotFound
 from agent_core.listings import McpServerObject
-from agent_core.runtime.mcp.discovery import AWAY
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.discovery import AWAY
+from agent_core.runtime.tools import ToolPorts
 from agent_core.servers import McpServer
 from agent_core.store import servers as rows
 from agent_core.store.servers import LEASE, STEADY

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, text
 from agent_core import Conflict, Core, InvalidInput, NotFound
 from agent_core.agents import ToolDefinition
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from agent_core.secrets import Secrets, Unreadable
 from agent_core.store.servers import SECRETS_SECRET as SECRET
 from tests.conftest import MakeCore

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_core.runtime.agents import definition_checks
+from agent_core.runtime import agent_checks
 from agent_core.testing import by_step, call, say
 from tests.app.api.shop import WHERE, Open
 
@@ -87,7 +87,7 @@ async def test_a_stored_schema_of_no_use_fails_the_call_alone(
     shop: Open, monkeypatch: pytest.MonkeyPatch, elsewhere: socket.socket, parameters: dict[str, Any]
 ):
     """What an older version kept is a failed call for the model; no other host is asked."""
-    monkeypatch.setattr(definition_checks, "check_parameters", lambda *_: None)
+    monkeypatch.setattr(agent_checks, "check_parameters", lambda *_: None)
     port = elsewhere.getsockname()[1]
     given = {name: each.format(port=port) if isinstance(each, str) else each for name, each in parameters.items()}
     tool = type(WHERE)(name="where", kind="client", description="Where.", parameters={"type": "object", **given})

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from agent_core import Core
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from tests.agent_core.mcp_servers import ScriptedServers, listing, mcp_tool
 from tests.cases import for_each
 from tests.conftest import MakeCore

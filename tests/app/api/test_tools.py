@@ -12,7 +12,7 @@ from pydantic import Field
 from agent_core import Core
 from agent_core.agents import ToolDefinition
 from agent_core.errors import Fault
-from agent_core.runtime.tools import dry_runs
+from agent_core.runtime import tools as dry_runs
 from agent_core.schemas import problems
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import CallContext

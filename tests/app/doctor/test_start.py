@@ -9,7 +9,7 @@ import sqlalchemy
 
 from agent_core import Definition
 from agent_core.channels import Channels
-from agent_core.runtime.agents.agent_checks import CHECKS
+from agent_core.runtime.agent_checks import CHECKS
 from agent_core.store import catalog
 from app.channels import CHANNELS
 from app.doctor.checks import examine

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from agent_core import ConfigError
 from agent_core.agents import ToolDefinition
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from agent_core.schemas import schema_problem
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.builtin import BUILTIN

@@ -13,7 +13,7 @@ from agent_core.events import FactBody
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask
 from agent_core.providers.base import ModelDelta
-from agent_core.runtime.answer import Answer
+from agent_core.runtime.drive import Answer
 from agent_core.testing import call, fail, finish, raw_call, refuse, say, think
 from agent_core.testing.models import FakeModels, raw, redacted, split
 from tests.agent_core.providers.contract import written as w
@@ -75,7 +75,7 @@ async def test_pieces_of_any_size_give_the_same_deltas_and_facts(case, dial, wir
 def facts(wire: Wire, deltas: Sequence[ModelDelta], monkeypatch: pytest.MonkeyPatch) -> tuple[str, Sequence[FactBody]]:
     """Return the text that people see as it grows, and what is kept in the end, its calls numbered from 1."""
     numbers = count(1)
-    monkeypatch.setattr("agent_core.runtime.answer.new_id", lambda kind: f"{kind}_{next(numbers)}")
+    monkeypatch.setattr("agent_core.runtime.drive.new_id", lambda kind: f"{kind}_{next(numbers)}")
     request = wire.request(wire.provider("http://127.0.0.1:1"))
     move = Ask(n=1, attempt=1, message="msg_1", takes=(), controls=request.controls, snapshot=request.snapshot.hash)
     answer = Answer(move, 1)

@@ -7,7 +7,7 @@ import pytest
 
 from agent_core import Controls, MessageCompleted, Reasoning, StepFailed, Text
 from agent_core.messages import Citation
-from agent_core.runtime.answer import out_of_steps
+from agent_core.runtime.drive import out_of_steps
 from agent_core.testing import call, finish, say, think
 from agent_core.testing.models import native
 from tests.agent_core.laws import check_log

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection, insert, select, update
 
 from agent_core import Actor, Core, Text, UnknownCursor
-from agent_core.runtime.services import listing
+from agent_core.runtime import services
 from agent_core.store import listing as listed
 from agent_core.store.codes import CODES
 from agent_core.store.listing import Wanted
@@ -94,8 +94,8 @@ async def test_what_was_deleted_or_corrected_is_not_found(core: Core):
 
 async def test_a_search_is_bounded_and_goes_on(core: Core, monkeypatch: pytest.MonkeyPatch):
     """A search that has looked at enough returns what it has, even nothing, and a cursor; later pages find the rest."""
-    monkeypatch.setattr(listing, "MAX_SESSIONS", 2)
-    monkeypatch.setattr(listing, "AT_ONCE_SESSIONS", 1)
+    monkeypatch.setattr(services, "MAX_SESSIONS", 2)
+    monkeypatch.setattr(services, "AT_ONCE_SESSIONS", 1)
     ids = [await open_session(core, actor=Actor(f"kettle-{n}", "user")) for n in range(5)]
     first = await core.listing.find(Wanted(), "kettle-0")
     assert (first.items, first.next_cursor is None) == ((), False)
@@ -103,7 +103,7 @@ async def test_a_search_is_bounded_and_goes_on(core: Core, monkeypatch: pytest.M
     third = await core.listing.find(Wanted(), "kettle-0", cursor=second.next_cursor)
     assert [each.id for each in third.items] == [ids[0]]
     assert third.next_cursor is None
-    monkeypatch.setattr(listing, "MAX_FACTS", 1)
+    monkeypatch.setattr(services, "MAX_FACTS", 1)
     short = await core.listing.find(Wanted(), "kettle-4")
     assert [each.id for each in short.items] == [ids[4]]
     assert short.next_cursor is not None

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from agent_core import Core, Definition, ToolCompleted, text_of
 from agent_core.agents import ToolDefinition
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from tests.agent_core.crashing import CrashingDatabase
 from tests.agent_core.net.stage import Site, ok, serving

@@ -11,7 +11,7 @@ from agent_core import Core
 from agent_core.clock import Clock
 from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from agent_core.servers import McpServer
 from agent_core.testing.mcp import FakeLogins, FakeMcp, sample_tools
 from agent_core.tools.base import ToolError

@@ -3,7 +3,7 @@
 from agent_core import Definition
 from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from agent_core.servers import McpServer
 from agent_core.testing import call, say
 from agent_core.testing.mcp import FakeMcp, FakeTool

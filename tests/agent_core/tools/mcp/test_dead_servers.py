@@ -9,7 +9,7 @@ from agent_core import Definition
 from agent_core.events import ToolsUnavailable
 from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from agent_core.servers import McpServer
 from agent_core.testing import say
 from tests.agent_core.laws import check_log

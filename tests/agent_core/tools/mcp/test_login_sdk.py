@@ -4,7 +4,7 @@ import aiohttp
 
 from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from agent_core.servers import McpServer
 from tests.agent_core.tools.mcp.login_site import REDIRECT
 from tests.agent_core.tools.mcp.sdk_auth import protected_server

@@ -14,7 +14,7 @@ from agent_core import Core, Definition, RenderShown
 from agent_core.mcp.connections import McpConnected
 from agent_core.mcp.port import McpUnavailable
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tools.tooling import ToolPorts
+from agent_core.runtime.tools import ToolPorts
 from agent_core.servers import McpAnnotations, McpServer
 from agent_core.testing import call, say
 from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError

@@ -1,4 +1,4 @@
-"""The roster: agents as the API edits them, and as runs use them."""
+"""Changes of an agent's fields; pure."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,10 +33,10 @@ from agent_core.hooks.http import check_secrets
 from agent_core.hooks.rules import HookResolvers, warn_open
 from agent_core.objects import AgentObject, Page
 from agent_core.providers.base import Provider, named
-from agent_core.runtime.agents.agent_checks import RefusedAgent, Surroundings, check_agent
-from agent_core.runtime.agents.changes import with_changes
-from agent_core.runtime.mcp.offers import NoServers, Servers
-from agent_core.runtime.tools.offers import (
+from agent_core.runtime.agent_checks import RefusedAgent, Surroundings, check_agent
+from agent_core.runtime.offers import (
+    NoServers,
+    Servers,
     added,
     attached,
     current,
@@ -54,6 +54,19 @@ from agent_core.store.catalog import StoredAgent
 from agent_core.store.store import Store
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Scope, Toolset, tools_with
+
+
+def with_changes(current: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return *current* with its fields replaced by *changes*, one level deep in groups; two in `limits`, for quotas."""
+    groups = {name: {**current[name], **each} for name, each in changes.items() if _is_group(current.get(name), each)}
+    if "limits" in groups:
+        groups["limits"] = with_changes(current["limits"], changes["limits"])
+    return {**current, **changes, **groups}
+
+
+def _is_group(current: Any, change: Any) -> bool:
+    return isinstance(current, dict) and isinstance(change, dict)
+
 
 MAX_PROTOTYPES = 256
 """How many agents are cached for new sessions."""

@@ -1,7 +1,9 @@
-"""The catalogue of defined tools: stored, versioned definitions, and the tools that are made of them."""
+"""Tools as operators define them: tried without a model, and kept."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,19 +12,152 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection
 
 from agent_core.agents import DefinedTool, ToolDefinition, ToolObject, ToolVersion
-from agent_core.controls import hint
+from agent_core.clock import Clock
+from agent_core.controls import check_tool_context, hint
 from agent_core.errors import InvalidInput, ManagedByFile, NotFound, UnknownCursor
-from agent_core.messages import Actor
+from agent_core.ids import new_id
+from agent_core.mcp.oauth import Authorization
+from agent_core.mcp.port import McpConnections
+from agent_core.messages import Actor, CallOutcome, Part, Text, clean, text_of
+from agent_core.net.fetch import Fetch
+from agent_core.net.targets import check_text
 from agent_core.objects import Page
-from agent_core.runtime.tools.checks import check_definition, check_program
-from agent_core.runtime.tools.dry_runs import DryRun, dry_run
-from agent_core.runtime.tools.revisions import Revisions
+from agent_core.runtime.agent_checks import check_definition, check_program
+from agent_core.runtime.mcp import McpCatalog
+from agent_core.runtime.revisions import Revisions, SecretValues
+from agent_core.schemas import problems
+from agent_core.secrets import Secrets
 from agent_core.store import tools as definitions
 from agent_core.store.store import Store
-from agent_core.tools.base import Tool
+from agent_core.tools.base import CallContext, Done, Elicitation, ForeignError, Outcome, Pending, Tool, ToolError, use
 from agent_core.tools.functions import NAME
+from agent_core.tools.http import HttpKind
 from agent_core.tools.output import CatalogTool
-from agent_core.tools.toolset import KindFactory, Scope, Toolset
+from agent_core.tools.toolset import KindFactory, McpConfig, Merged, Noted, PythonConfig, Scope, Toolset, Wrapping
+
+CHANNEL = "api"
+MAX_PROGRESS = 100
+"""Lines of progress that are returned."""
+_CANCEL_TIMEOUT = 0.5
+
+
+class DryRunRender(msgspec.Struct, frozen=True, kw_only=True):
+    """What a dry run would show to people."""
+
+    kind: str
+    title: str | None
+    text: str
+
+
+class DryRun(msgspec.Struct, frozen=True, kw_only=True):
+    """How a dry run ended: *text* is what a model would read of its *parts*, cut as for a model if *truncated*.
+
+    *call* is the id that the tool got, its idempotency key; *progress* are the lines that it showed meanwhile.
+    """
+
+    call: str
+    outcome: CallOutcome
+    text: str
+    parts: tuple[Part, ...]
+    renders: tuple[DryRunRender, ...]
+    truncated: bool
+    progress: tuple[str, ...]
+    duration_ms: int
+
+
+async def dry_run(
+    tool: Tool, arguments: dict[str, Any], *, by: Actor, clock: Clock, tool_context: Mapping[str, Any] | None = None
+) -> DryRun:
+    """Call *tool* for *by*, with the checks, the timeout and the cut of a run; raises `InvalidInput`.
+
+    No hook is asked, and there are no rows of a session.
+    """
+    check_tool_context(tool_context)
+    call, progress = new_id("call"), list[str]()
+    context = CallContext(
+        call=call,
+        session="",
+        run="",
+        actor=by,
+        channel=CHANNEL,
+        clock=clock,
+        progress=lambda line: progress.append(clean(line)) if len(progress) < MAX_PROGRESS else None,
+        tool_context=tool_context or {},
+    )
+    began = time.perf_counter()
+    outcome = await asyncio.to_thread(_unfit, tool, arguments) or await _called(tool, arguments, context)
+    milliseconds = int((time.perf_counter() - began) * 1000)
+    ended, parts, renders = _end(tool, outcome)
+    shown, truncated = _cut(parts, tool.spec.result_limit)
+    return DryRun(
+        call=call,
+        outcome=ended,
+        text=text_of(shown),
+        parts=shown,
+        renders=renders,
+        truncated=truncated,
+        progress=tuple(progress),
+        duration_ms=milliseconds,
+    )
+
+
+def _unfit(tool: Tool, arguments: dict[str, Any]) -> ToolError | None:
+    faults = problems(tool.spec.parameters, arguments)
+    listed = "; ".join(map(str, faults))
+    return ToolError(f"The arguments do not fit the schema of `{tool.spec.name}`: {listed}") if faults else None
+
+
+async def _called(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Outcome | None:
+    """Return the outcome, None when *tool* did not answer in time; one that ignores its end is left alone."""
+    name, work = tool.spec.name, asyncio.ensure_future(use(tool, arguments, context))
+    try:
+        await asyncio.wait((work,), timeout=tool.spec.timeout)
+    finally:
+        if not work.done():
+            work.cancel()
+            await asyncio.wait((work,), timeout=_CANCEL_TIMEOUT)
+            work.add_done_callback(lambda done: done.cancelled() or done.exception())
+    if not work.done() or work.cancelled():
+        return None
+    try:
+        return work.result()
+    except ForeignError as error:
+        return ToolError(f"`{name}` failed: {error}")
+
+
+def _end(tool: Tool, outcome: Outcome | None) -> tuple[CallOutcome, Sequence[Part], tuple[DryRunRender, ...]]:
+    match outcome:
+        case Done(parts, renders):
+            shown = tuple(DryRunRender(kind=each.kind, title=each.title, text=clean(each.text)) for each in renders)
+            texts = () if text_of(parts) else tuple(Text(each.text) for each in shown)
+            return "done", (*parts, *texts), shown
+        case ToolError(message, unknown):
+            return "unknown" if unknown else "failed", (Text(message),), ()
+        case Elicitation(title):
+            return "failed", (Text(f"It asks a person, which only a run can: {title}"),), ()
+        case Pending(on):
+            return "failed", (Text(f"It waits for something ({on}), which only a run can."),), ()
+        case None:
+            text = f"`{tool.spec.name}` did not answer within {tool.spec.timeout:g} s."
+            return "unknown" if tool.spec.effect == "write" else "failed", (Text(text),), ()
+
+
+def _cut(parts: Sequence[Part], limit: int) -> tuple[tuple[Part, ...], bool]:
+    """Return *parts* with at most *limit* characters of text, and whether that is less than there was."""
+    length, left, result = 0, limit, list[Part]()
+    for part in parts:
+        if not isinstance(part, Text):
+            result.append(part)
+            continue
+        text = clean(part.text)
+        length += len(text)
+        if left > 0:
+            result.append(Text(text[:left]))
+        left -= len(text)
+    if length <= limit:
+        return tuple(result), False
+    return (*result, Text(f"[Cut after {limit} of {length} characters.]")), True
+
 
 _log = structlog.get_logger("parley.tools")
 
@@ -318,3 +453,74 @@ def _of_defined(stored: DefinedTool, inner: Tool | None, place: str | None) -> T
 def _meant(name: str, tools: Mapping[str, Tool]) -> str:
     likely = hint(name, tools).strip(" ()")
     return f"{likely[0].upper()}{likely[1:]}" if likely else ""
+
+
+def _nowhere() -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPorts:
+    """What a process gives its core for tools.
+
+    *places* returns where tools that are not defined come from, by their names, such as `tools/orders.py:3`. Without
+    *fetch* there are no HTTP tools. *mcp* are the connections to MCP servers, without which these are only stored;
+    *mcp_stdio* is whether the API may make servers of programs; *mcp_client* is where this deployment describes itself
+    as a client of OAuth, an address of HTTPS.
+    """
+
+    places: Callable[[], Mapping[str, str]] = field(default=_nowhere)
+    fetch: Fetch | None = None
+    mcp: McpConnections | None = None
+    mcp_stdio: bool = False
+    mcp_client: str | None = None
+
+
+NO_PORTS = ToolPorts()
+
+
+class Tooling:
+    """All tools: *shipped* are those that need no definition. `toolset` is what agents and runs use.
+
+    *secrets* seals what is stored; None where the core has no key.
+
+    Attach a kind of stored things here: it gets `revisions`, to see what other processes change, its toolset is merged
+    into the base, and `kinds` has the factory of each kind of definitions.
+    """
+
+    def __init__(self, store: Store, shipped: Toolset, secrets: Secrets | None, ports: ToolPorts) -> None:
+        self.revisions = Revisions(store)
+        self.secrets = SecretValues(store, secrets, self.revisions)
+        authorization = None if ports.fetch is None else Authorization(ports.fetch, store.clock, ports.mcp_client)
+        self.servers = McpCatalog(
+            store,
+            self.revisions,
+            ports.mcp,
+            secrets=secrets,
+            values=self.secrets,
+            check_url=check_text if ports.fetch is None else ports.fetch.guard.check,
+            stdio=ports.mcp_stdio,
+            authorization=authorization,
+        )
+        base = Merged((shipped, self.servers))
+        kinds: dict[str, KindFactory] = {
+            "python": Wrapping(PythonConfig),
+            "mcp": Wrapping(McpConfig, lambda: self.servers.names),
+        }
+        self._http = None if ports.fetch is None else HttpKind(ports.fetch, self.secrets.values, store.clock)
+        if self._http is not None:
+            kinds["http"] = self._http
+        self.definitions = ToolCatalog(store, base, kinds, self.revisions, ports.places)
+        self.toolset: Toolset = Noted(self.definitions, store.counters.know)
+
+    async def start(self) -> None:
+        """Load what is stored, and from now on what other processes change."""
+        await self.revisions.start()
+        self.servers.start()
+
+    async def stop(self) -> None:
+        """End what `start` began."""
+        if self._http is not None:
+            await self._http.tokens.close()
+        await self.revisions.stop()
+        await self.servers.stop()

@@ -1,1 +1,0 @@
-"""Agents as the API edits them and as runs use them, and what they are checked against."""

@@ -1,1 +1,0 @@
-"""What runs know of MCP servers: their catalogue, discovery, and the tools that they offer."""

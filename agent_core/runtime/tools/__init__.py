@@ -1,1 +1,0 @@
-"""The tools of a core, stored or made by code: their catalogue, checks, dry runs and secrets."""
