@@ -11,7 +11,7 @@
         assert reply.text == "It is on its way."
 
 A script has one answer for each time that the model is asked; an answer is a list of what it says and which tools it
-calls, see `agent_core.testing.script`. Tests are coroutines: install `pytest-asyncio`, and set `asyncio_mode = auto`.
+calls, see `agent_core.testing.scripted`. Tests are coroutines: install `pytest-asyncio`, and set `asyncio_mode = auto`.
 """
 
 from agent_core.testing import (

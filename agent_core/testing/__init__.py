@@ -1,33 +1,30 @@
 """Fakes that users of Parley test with too: a scripted model, a server of models, and a clock moved by hand."""
 
-from agent_core.testing.clock import FakeClock
-from agent_core.testing.level import Level
+from agent_core.testing.clock import FakeClock, Level
 from agent_core.testing.models import FakeModels
-from agent_core.testing.script import (
+from agent_core.testing.scripted import (
     Answer,
     Item,
+    Script,
+    ScriptedProvider,
+    ScriptExhausted,
     bug,
+    by_step,
     call,
     cut,
     fail,
     finish,
     flat,
     pause,
+    prefix_of,
     raw_call,
     refuse,
     say,
     sleep,
+    step_of,
     think,
     together,
     usage,
-)
-from agent_core.testing.scripted import (
-    Script,
-    ScriptedProvider,
-    ScriptExhausted,
-    by_step,
-    prefix_of,
-    step_of,
 )
 
 __all__ = [

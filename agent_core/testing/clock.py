@@ -1,12 +1,42 @@
-"""A clock that tests move by hand: no real time passes."""
+"""A number that tests can wait for."""
 
 import asyncio
+import gc
 import math
+import signal
+import sys
 from bisect import insort
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from itertools import count
+from typing import TypeVar
 
-from agent_core.testing.level import Level
+
+class Level:
+    """Hold a number; `reached` returns as soon as it is high enough."""
+
+    def __init__(self) -> None:
+        self.value = 0
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    def set(self, value: int) -> None:
+        self.value = value
+        for wanted, future in self._waiting:
+            if wanted <= value and not future.done():
+                future.set_result(None)
+
+    async def reached(self, wanted: int) -> None:
+        """Return once the number is *wanted* or more, at once if it is already."""
+        if self.value >= wanted:
+            return
+        entry = (wanted, asyncio.get_running_loop().create_future())
+        self._waiting.append(entry)
+        try:
+            await entry[1]
+        finally:
+            self._waiting.remove(entry)
+
 
 START = 1_767_225_600_000
 """Milliseconds since the epoch at which a `FakeClock` starts: 2026-01-01T00:00:00Z."""
@@ -98,3 +128,24 @@ class FakeClock:
 
 def _micro(seconds: float) -> int:
     return round(seconds * 1_000_000)
+
+
+T = TypeVar("T")
+
+
+async def serve(command: str, listening: AbstractAsyncContextManager[T], say: Callable[[T], str]) -> None:
+    """Print what *say* returns, and serve until Ctrl-C; exit with 1 when the port cannot be listened on."""
+    over = asyncio.Event()
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(stop, over.set)
+    try:
+        async with listening as it:
+            sys.stdout.write(say(it))
+            sys.stdout.flush()
+            # What the imports made stays: collecting it again and again delays single deltas.
+            gc.collect()
+            gc.freeze()
+            await over.wait()
+    except OSError as error:
+        sys.stderr.write(f"{command}: {error.strerror or error}; take another --port.\n")
+        raise SystemExit(1) from None

@@ -44,7 +44,7 @@ from agent_core.testing import (
     think,
     usage,
 )
-from agent_core.testing.level import Level
+from agent_core.testing.clock import Level
 from agent_core.testing.scripted import prefix_of
 from agent_core.tools.functions import FunctionTool, tool
 from tests.agent_core.random_plans import Act, Kind, Plan

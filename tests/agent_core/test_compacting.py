@@ -19,7 +19,7 @@ from agent_core.context.summaries import ASKED
 from agent_core.loop.compaction import MAX_FAILURES
 from agent_core.providers.base import Request, UsageReport
 from agent_core.testing import call, fail, finish, pause, say, step_of, think, usage
-from agent_core.testing.script import Answer, Item
+from agent_core.testing.scripted import Answer, Item
 from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import Stage, restart, set_stage, texts

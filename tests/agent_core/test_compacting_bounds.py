@@ -8,7 +8,7 @@ from agent_core import CompactionFailed, ContextCompacted, Limits
 from agent_core.providers.base import Request
 from agent_core.runtime.window.compacting import PATIENCE
 from agent_core.testing import FakeClock, call, finish, pause, say
-from agent_core.testing.script import Answer
+from agent_core.testing.scripted import Answer
 from agent_core.tools.functions import tool
 from tests.agent_core.stage import asleep, set_stage
 from tests.agent_core.test_compacting import PAID, SUMMARY, answering, asks_for_summary

@@ -26,7 +26,7 @@ from agent_core.loop.compaction import PolicyKind
 from agent_core.providers.base import Request
 from agent_core.runtime.window import compacting
 from agent_core.testing import ScriptedProvider, call, fail, say, think
-from agent_core.testing.script import Answer
+from agent_core.testing.scripted import Answer
 from agent_core.tools.functions import tool
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.laws import check_log

@@ -7,7 +7,7 @@ from agent_core.loop.compaction import MAX_FAILURES
 from agent_core.loop.strategy import RESUME_NOTE
 from agent_core.providers.base import Request
 from agent_core.testing import FakeClock, call, fail, finish, say, think
-from agent_core.testing.script import Answer
+from agent_core.testing.scripted import Answer
 from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import Hurried

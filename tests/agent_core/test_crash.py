@@ -30,7 +30,7 @@ from agent_core.controls import Abilities
 from agent_core.providers.base import Request
 from agent_core.runtime.tools import NO_PORTS, ToolPorts
 from agent_core.testing import ScriptedProvider, by_step, call, finish, say
-from agent_core.testing.script import Answer
+from agent_core.testing.scripted import Answer
 from agent_core.tools.base import CallContext, Elicitation, Tool
 from agent_core.tools.functions import tool
 from tests.agent_core.asking import asks, yes

@@ -9,7 +9,7 @@ import pytest
 from agent_core import MessageReceived, RunFailed, ToolCompleted, ToolRequested, ToolStarted, text_of
 from agent_core.providers.base import Request
 from agent_core.testing import call, raw_call, say, step_of
-from agent_core.testing.script import Answer
+from agent_core.testing.scripted import Answer
 from agent_core.tools.base import Tool
 from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log

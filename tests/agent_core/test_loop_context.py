@@ -6,7 +6,7 @@ from agent_core import ContextCompacted, Inbound, InvalidInput, Limits, Message,
 from agent_core.agents import DEFAULT_CONTEXT_MESSAGES
 from agent_core.providers.base import Request
 from agent_core.testing import call, say, step_of, think
-from agent_core.testing.script import Answer
+from agent_core.testing.scripted import Answer
 from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import restart, set_stage, texts

@@ -26,7 +26,7 @@ from agent_core.loop.strategy import MAX_RESUMES, MAX_RETRIES, backoff
 from agent_core.messages import explanation
 from agent_core.providers.base import Request
 from agent_core.testing import FakeClock, bug, call, cut, fail, pause, raw_call, refuse, say, think
-from agent_core.testing.script import Answer
+from agent_core.testing.scripted import Answer
 from agent_core.tools.functions import tool
 from channels.view import EMPTY, view
 from tests.agent_core.laws import check_log

@@ -20,7 +20,7 @@ from agent_core.loop.strategy import CONTINUE_NOTE, EMPTY_NOTE
 from agent_core.providers.base import Request
 from agent_core.runtime.drive import out_of_steps
 from agent_core.testing import call, finish, refuse, say, step_of, think, usage
-from agent_core.testing.script import Answer
+from agent_core.testing.scripted import Answer
 from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import is_a, set_stage, texts

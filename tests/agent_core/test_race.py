@@ -11,7 +11,7 @@ from agent_core import Actor, Core, Definition, Fact, Inbound, Overlap, StepStar
 from agent_core.providers.base import Request
 from agent_core.store.database import Database
 from agent_core.testing import ScriptedProvider, call, say
-from agent_core.testing.script import Answer
+from agent_core.testing.scripted import Answer
 from agent_core.tools.functions import tool
 from tests.agent_core.databases import Wrapped
 from tests.agent_core.laws import check_log

@@ -14,8 +14,7 @@ from agent_core.providers.anthropic import AnthropicProvider
 from agent_core.providers.models import Price, find
 from agent_core.providers.openai import OpenAIProvider
 from agent_core.testing import FakeClock
-from agent_core.testing.models.caching import FIVE_MINUTES, HALF_DAY, HALF_HOUR, HOUR, Caches
-from agent_core.testing.models.prefix import CacheWire
+from agent_core.testing.models.caching import FIVE_MINUTES, HALF_DAY, HALF_HOUR, HOUR, Caches, CacheWire
 from agent_core.tools.functions import tool
 from tests.bench.simulated import OUTPUT, Billed, SimulatedClient, Timeline
 from tests.bench.table import Goal, Row

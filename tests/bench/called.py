@@ -22,7 +22,7 @@ from agent_core.providers.anthropic import prefix_of
 from agent_core.providers.base import Request
 from agent_core.servers import McpServer
 from agent_core.testing import ScriptedProvider, call, say, step_of
-from agent_core.testing.script import Answer
+from agent_core.testing.scripted import Answer
 from agent_core.tools.base import CallContext, Done, Tool
 from agent_core.tools.functions import tool
 from tests.agent_core.routing import shop_tool

@@ -9,7 +9,7 @@ from agent_core.providers.base import ModelTextDelta
 from agent_core.testing import Answer, call, sleep, usage
 from agent_core.testing.models import FakeModels, ModelCall
 from agent_core.testing.models.score import Take
-from agent_core.testing.script import FLAT_SLOT, Flat
+from agent_core.testing.scripted import FLAT_SLOT, Flat
 from tests.bench.exchange import STAMP, Exchange
 from tests.bench.serving import Orders, serve
 

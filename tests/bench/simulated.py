@@ -29,8 +29,7 @@ from agent_core.providers.base import (
 )
 from agent_core.providers.client import Fold
 from agent_core.testing import FakeClock
-from agent_core.testing.models.caching import Bill, Caches
-from agent_core.testing.models.prefix import CacheWire, ModelPrompt
+from agent_core.testing.models.caching import Bill, Caches, CacheWire, ModelPrompt
 
 FIRST_TOKEN, WHOLE_ANSWER = 1.5, 6.0
 """Seconds after which an answer begins, and ends."""

@@ -8,8 +8,7 @@
 """
 
 from agent_core.testing.mcp.logins import FakeLogins
-from agent_core.testing.mcp.samples import sample_tools
-from agent_core.testing.mcp.script import FakeAnswers, FakeCall, FakeProtocolError, FakeTool, McpAsked
+from agent_core.testing.mcp.script import FakeAnswers, FakeCall, FakeProtocolError, FakeTool, McpAsked, sample_tools
 from agent_core.testing.mcp.server import FakeMcp
 
 __all__ = [

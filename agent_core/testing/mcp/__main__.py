@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any, cast
 
 from agent_core.testing.mcp.logins import FakeLogins
-from agent_core.testing.mcp.protocol import Era, Protocol
-from agent_core.testing.mcp.samples import sample_tools
-from agent_core.testing.mcp.server import FakeMcp
+from agent_core.testing.mcp.script import sample_tools
+from agent_core.testing.mcp.server import Era, FakeMcp, Protocol
 
 _MAX_LINE = 64 * 1024 * 1024
 

@@ -1,11 +1,11 @@
 """A local server that speaks three model wires and plays scripts: `async with FakeModels([[say("Hi!")]]) as fake`."""
 
-from agent_core.testing.models.asked import ModelCall, Wire
-from agent_core.testing.models.chat import Quirks
-from agent_core.testing.models.items import (
+from agent_core.testing.models.asked import (
     Answer,
     Item,
+    ModelCall,
     Script,
+    Wire,
     native,
     raw,
     redacted,
@@ -14,6 +14,7 @@ from agent_core.testing.models.items import (
     status,
 )
 from agent_core.testing.models.server import FakeModels, Options
+from agent_core.testing.models.wires import Quirks
 
 __all__ = [
     "Answer",

@@ -1,6 +1,6 @@
 """One request as the server received it, decoded lazily."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from agent_core.providers.demo import NOTE, SPEAKER
+from agent_core.testing import scripted as script
 
 Wire = Literal["messages", "responses", "chat"]
 
@@ -102,3 +103,80 @@ def _plain_text(content: bytes) -> str | None:
 def _text_in(part: dict[str, Any]) -> str | None:
     text = part.get("text") if part.get("type") in ("text", "input_text") else None
     return text if isinstance(text, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Bytes for the stream, as they are."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WholeResponse:
+    """A whole HTTP answer; it comes first in its script entry."""
+
+    code: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """Silence on an open connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The stream in pieces of *size* bytes."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class NativeWire:
+    """An item in the wire's own JSON."""
+
+    item: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """Thinking as an opaque block."""
+
+
+Item = script.Item | Raw | WholeResponse | Stall | Split | NativeWire | Redacted
+Answer = Sequence[Item]
+Script = Sequence[Answer] | Callable[[ModelCall], Answer]
+
+
+def raw(data: bytes) -> Raw:
+    """Send *data* in the stream as it is."""
+    return Raw(data)
+
+
+def status(code: int, body: str | bytes = b"", headers: Mapping[str, str] | None = None) -> WholeResponse:
+    """Answer with this HTTP status, body and headers instead of a stream."""
+    return WholeResponse(code, body.encode() if isinstance(body, str) else body, headers or {})
+
+
+def stall() -> Stall:
+    """Send nothing more, and keep the connection open until the client leaves."""
+    return Stall()
+
+
+def split(size: int) -> Split:
+    """Write the whole stream in pieces of *size* bytes; the rate does not count then."""
+    if size < 1:
+        raise ValueError(f"A piece has one byte or more, not {size}.")
+    return Split(size)
+
+
+def native(item: dict[str, Any]) -> NativeWire:
+    """Send *item* verbatim: a content block (Messages), an output item (Responses), a chunk (Chat Completions)."""
+    return NativeWire(item)
+
+
+def redacted() -> Redacted:
+    """Think something encrypted: a `redacted_thinking` block on Messages, nothing elsewhere."""
+    return Redacted()

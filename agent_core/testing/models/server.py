@@ -1,34 +1,64 @@
-"""A server that speaks the wires of model vendors and plays a script: real requests, made-up models."""
+"""The list of models, in either vendor's shape."""
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 from aiohttp import web
 
 from agent_core.clock import Clock, SystemClock
 from agent_core.providers.base import CallFailed
-from agent_core.testing.level import Level
-from agent_core.testing.models.asked import Head, ModelCall, Wire, read
-from agent_core.testing.models.caching import TAIL, Bill, Caches
-from agent_core.testing.models.chat import Quirks
-from agent_core.testing.models.failing import Reply, RuleBroken, failure, refusal, request_header, too_large, too_long
-from agent_core.testing.models.items import Answer, Script, Stall, WholeResponse
-from agent_core.testing.models.listing import listed
-from agent_core.testing.models.prefix import ModelPrompt, of_messages, tokens
-from agent_core.testing.models.rendering import Renderings
-from agent_core.testing.models.rules import check_request
-from agent_core.testing.models.score import Beats, End, Score, Sign, Take
-from agent_core.testing.models.seals import Chain, sign_item
-from agent_core.testing.models.sending import Sender
-from agent_core.testing.models.servers import shaped
-from agent_core.testing.models.servers import too_long as worded
-from agent_core.testing.script import Pause, Sleep, fail, finish
-from agent_core.testing.scripted import ScriptExhausted
+from agent_core.testing.clock import Level
+from agent_core.testing.models.asked import Answer, Head, ModelCall, Script, Stall, WholeResponse, Wire, read
+from agent_core.testing.models.caching import TAIL, Bill, Caches, ModelPrompt, of_messages, tokens
+from agent_core.testing.models.failing import (
+    Reply,
+    RuleBroken,
+    failure,
+    refusal,
+    request_header,
+    shaped,
+    too_large,
+    too_long,
+)
+from agent_core.testing.models.failing import servers_too_long as worded
+from agent_core.testing.models.rules import Chain, check_request, sign_item
+from agent_core.testing.models.score import Beats, End, Score, Sender, Sign, Take
+from agent_core.testing.models.wires import Quirks, Renderings
+from agent_core.testing.scripted import Pause, ScriptExhausted, Sleep, fail, finish
+
+_SINCE = "2026-01-01T00:00:00Z"
+_SINCE_SECONDS = 1_767_225_600
+
+
+def listed(wire: Wire, models: Sequence[str], one: str | None) -> dict[str, Any] | None:
+    """Return the list of *models*, or *one* of them, None when it is not there."""
+    if one is not None:
+        return _model(wire, one) if one in models else None
+    data = [_model(wire, model) for model in models]
+    if wire == "messages":
+        first, last = (models[0], models[-1]) if models else (None, None)
+        return {"data": data, "has_more": False, "first_id": first, "last_id": last}
+    return {"object": "list", "data": data}
+
+
+def _model(wire: Wire, model: str) -> dict[str, Any]:
+    if wire != "messages":
+        return {"id": model, "object": "model", "created": _SINCE_SECONDS, "owned_by": "parley-fake-models"}
+    return {
+        "type": "model",
+        "id": model,
+        "display_name": model,
+        "created_at": _SINCE,
+        "lifecycle": "active",
+        "max_input_tokens": 1_000_000,
+        "max_tokens": 128_000,
+    }
+
 
 MAX_BODY = 256 * 1024 * 1024
 """Bytes of a request; the vendors take 32 MB and less."""

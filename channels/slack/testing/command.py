@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from agent_core.testing.command import serve
+from agent_core.testing.clock import serve
 from channels.slack.testing.app import App
 from channels.slack.testing.page import StandInPage
 from channels.slack.testing.server import SlackStandIn

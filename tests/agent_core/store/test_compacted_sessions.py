@@ -10,7 +10,7 @@ from agent_core.providers.base import Request
 from agent_core.store import log, sessions
 from agent_core.store.log import SESSION
 from agent_core.testing import ScriptedProvider, call, say
-from agent_core.testing.script import Answer
+from agent_core.testing.scripted import Answer
 from agent_core.tools.functions import tool
 from tests.agent_core.scenes import ANN, local, open_session, say_and_wait
 from tests.conftest import MakeCore

@@ -16,7 +16,7 @@ from agent_core.store import quotas
 from agent_core.store.log import RUN
 from agent_core.store.quotas import QUOTA, SPENDING
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, cut, fail, say, step_of, usage
-from agent_core.testing.script import Item
+from agent_core.testing.scripted import Item
 from agent_core.tools.functions import tool
 from tests.agent_core.scenes import ANN, BOB, Hurried, idle, open_session, ref_of, say_and_wait, send
 from tests.conftest import MakeCore

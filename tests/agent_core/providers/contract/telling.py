@@ -9,7 +9,7 @@ from agent_core.agents import Controls, Snapshot
 from agent_core.messages import Message, Text
 from agent_core.providers.base import Encode, ModelDelta, Request
 from agent_core.testing.models import ModelCall
-from agent_core.testing.models.prefix import of_messages
+from agent_core.testing.models.caching import of_messages
 from agent_core.tools.base import Tool
 from agent_core.tools.functions import tool
 from tests.agent_core.providers.contract.wires import ConnectedProvider, collect, unmarked

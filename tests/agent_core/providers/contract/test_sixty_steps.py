@@ -21,9 +21,9 @@ from agent_core.messages import explanation
 from agent_core.providers.base import Encode, Files
 from agent_core.testing import call, fail, say, think
 from agent_core.testing.models import ModelCall
+from agent_core.testing.models.asked import Redacted, redacted
 from agent_core.testing.models.failing import STALE_TEXTS
-from agent_core.testing.models.items import Redacted, redacted
-from agent_core.testing.script import Think
+from agent_core.testing.scripted import Think
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS, thoughts
 from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, ConnectedProvider

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_core.testing.models import status
-from agent_core.testing.models.items import WholeResponse
+from agent_core.testing.models.asked import WholeResponse
 
 Json = dict[str, Any]
 _USAGE = {"input_tokens": 9, "output_tokens": 1, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}

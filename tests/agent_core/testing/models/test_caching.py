@@ -4,7 +4,7 @@ import asyncio
 
 from agent_core.testing import FakeClock
 from agent_core.testing.models import Options
-from agent_core.testing.script import fail, pause, say
+from agent_core.testing.scripted import fail, pause, say
 from tests.agent_core.testing.models.asking import asking, user
 from tests.cases import for_each
 

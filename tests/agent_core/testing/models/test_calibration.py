@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_core.testing.models.caching import Bill, Caches
-from agent_core.testing.models.prefix import ModelPrompt, Position
+from agent_core.testing.models.caching import Bill, Caches, ModelPrompt, Position
 from tests.cases import for_each
 
 pytestmark = pytest.mark.whole

@@ -9,9 +9,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from agent_core.testing.models.builtin import builtin
-from agent_core.testing.models.command import main
-from agent_core.testing.models.rulefile import BadRules, by_rules, load, words
+from agent_core.testing.models.builtin import BadRules, builtin, by_rules, load, main, words
 from tests.agent_core.testing.models.asking import WIRES, asking, user
 from tests.cases import for_each
 from tests.polling import PATIENCE
@@ -208,7 +206,7 @@ async def test_the_models_echo_think_and_fail_on_demand():
 async def running(*options):
     """Run the command on a free port; it gets Ctrl-C in the end."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", "from agent_core.testing.models.command import main; main()", "--port", "0", *options,
+        sys.executable, "-c", "from agent_core.testing.models.builtin import main; main()", "--port", "0", *options,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:

@@ -6,9 +6,9 @@ import json
 import aiohttp
 import pytest
 
-from agent_core.testing import FakeClock, script
+from agent_core.testing import FakeClock, scripted
 from agent_core.testing.models import FakeModels, Options, raw, split, stall, status
-from agent_core.testing.script import bug, call, cut, fail, flat, pause, say, think, together
+from agent_core.testing.scripted import bug, call, cut, fail, flat, pause, say, think, together
 from tests.agent_core.testing.models.asking import PATHS, WIRES, asking, streaming, user
 from tests.polling import PATIENCE, until
 
@@ -114,7 +114,7 @@ async def test_a_bug_is_a_servers_error(wire):
 async def test_a_slow_first_byte_is_slow(wire):
     """A sleep before the first item holds back the answer itself, on the clock."""
     clock = FakeClock()
-    async with asking([[script.sleep(30), say("a")]], clock=clock) as asker:
+    async with asking([[scripted.sleep(30), say("a")]], clock=clock) as asker:
         waiting = asyncio.create_task(asker.stream("hi", wire))
         assert await clock.advance_to_next() == 30
         assert (await waiting).status == 200

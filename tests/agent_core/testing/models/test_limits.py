@@ -1,7 +1,7 @@
 """The longest prompt of a model and the largest request, over plain HTTP."""
 
 from agent_core.providers.failing import refused
-from agent_core.testing import script
+from agent_core.testing import scripted
 from agent_core.testing.models import Options
 from tests.agent_core.testing.models.asking import MODELS, WIRES, asking
 from tests.cases import for_each
@@ -11,7 +11,7 @@ SAID = {
     "responses": "Your input exceeds the context window of this model.",
     "chat": "This model's maximum context length is {most} tokens. However, your messages resulted in {tokens} tokens.",
 }
-ANSWER = [script.say("Hi.")]
+ANSWER = [scripted.say("Hi.")]
 
 
 def counted(reply, wire):

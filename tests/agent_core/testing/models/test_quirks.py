@@ -1,7 +1,7 @@
 """Chat Completions as compatible servers speak it."""
 
 from agent_core.testing.models import Options, Quirks
-from agent_core.testing.script import call, raw_call, say, think
+from agent_core.testing.scripted import call, raw_call, say, think
 from tests.agent_core.testing.models.asking import asking, user
 
 ANSWER = [think("hm"), say("Hi"), raw_call("one", '{"a": 1}', cut=2), call("two", b=2)]

@@ -1,7 +1,7 @@
 """Requests that a vendor would refuse are refused here, in the vendor's words."""
 
 from agent_core.testing.models import Options
-from agent_core.testing.script import say
+from agent_core.testing.scripted import say
 from tests.agent_core.testing.models.asking import VERSION, WIRES, asking, user
 from tests.cases import for_each
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent_core.net.exchange import trusted
 from agent_core.testing.models import FakeModels, native
-from agent_core.testing.script import call, fail, finish, refuse, say, think, usage
+from agent_core.testing.scripted import call, fail, finish, refuse, say, think, usage
 from tests.cases import for_each
 
 pytestmark = pytest.mark.whole

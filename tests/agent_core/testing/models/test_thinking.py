@@ -3,7 +3,7 @@
 import copy
 
 from agent_core.testing.models import Options, redacted
-from agent_core.testing.script import call, finish, say, think
+from agent_core.testing.scripted import call, finish, say, think
 from tests.agent_core.testing.models.asking import asking, user
 from tests.cases import for_each
 

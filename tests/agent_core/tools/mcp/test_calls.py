@@ -17,7 +17,7 @@ from agent_core.messages import Actor
 from agent_core.servers import McpServer
 from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeProtocolError, FakeTool, sample_tools
-from agent_core.testing.mcp.samples import PIXEL
+from agent_core.testing.mcp.script import PIXEL
 from agent_core.tools.base import Elicitation, ElicitationAnswer, Outcome, ToolError
 from tests.agent_core.tools.mcp.stage import McpCaller, client_tasks, server_of, staged, texts
 from tests.polling import until

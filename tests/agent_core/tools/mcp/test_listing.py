@@ -10,7 +10,7 @@ from agent_core.listings import cleaned
 from agent_core.mcp.port import McpUnavailable
 from agent_core.servers import FilledServer, McpAnnotations, McpListing
 from agent_core.testing.mcp import FakeMcp, FakeTool, sample_tools
-from agent_core.testing.mcp.protocol import Era
+from agent_core.testing.mcp.server import Era
 from tests.agent_core.tools.mcp.stage import server_of, staged
 from tests.cases import for_each
 
