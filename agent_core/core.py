@@ -8,11 +8,12 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from agent_core.agent.announce import cancelled
+from agent_core.agent.entries import Encode
+from agent_core.agent.snapshot import ContextSource
 from agent_core.agents import PLAIN_DEFAULTS, AgentDefaults
 from agent_core.channels import ChannelPort, Context, Inbound
 from agent_core.clock import Clock, SystemClock
-from agent_core.context.entries import Encode
-from agent_core.context.source import ContextSource
 from agent_core.counters import Counters
 from agent_core.engine.local import LocalEngine
 from agent_core.engine.pool import Engine, Runs
@@ -20,7 +21,6 @@ from agent_core.errors import InvalidInput
 from agent_core.events import Event
 from agent_core.hooks.chain import Resolver
 from agent_core.hooks.rules import HookResolvers
-from agent_core.loop.announce import cancelled
 from agent_core.messages import Actor, Part
 from agent_core.objects import (
     Feedback,

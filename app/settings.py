@@ -9,8 +9,8 @@ from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_valid
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from agent_core import ConfigError
+from agent_core.agent.snapshot import OFF, is_zone
 from agent_core.agents import MAX_IDLE
-from agent_core.context.clock import OFF, is_zone
 from agent_core.net.targets import read_target
 from agent_core.providers.models import table
 from app.addresses import Network, host_pattern, network, origin

@@ -23,12 +23,12 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.pool import NullPool
 
+from agent_core.agent.state import RESTARTED
 from agent_core.clock import Clock
 from agent_core.engine.local import Sweep
 from agent_core.engine.pool import MAX_RUNS, Pool, Runs
 from agent_core.errors import Unavailable
 from agent_core.ids import new_id
-from agent_core.loop.state import RESTARTED
 from agent_core.store import queue
 from agent_core.store.database import Database
 from agent_core.store.log import RunRef

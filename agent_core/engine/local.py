@@ -7,11 +7,11 @@ from typing import Protocol
 
 import structlog
 
+from agent_core.agent.state import CRASHED, OUTAGE, RESTARTED
 from agent_core.clock import Clock
 from agent_core.engine.pool import MAX_RUNS, Membership, Pool, Runs, SoleWorker, report
 from agent_core.errors import Unavailable
 from agent_core.ids import new_id
-from agent_core.loop.state import CRASHED, OUTAGE, RESTARTED
 from agent_core.store.queue import Due
 
 _EVERY = 1.0

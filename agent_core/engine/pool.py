@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Protocol
 
 import structlog
 
+from agent_core.agent.state import CRASHED, OUTAGE
 from agent_core.clock import Clock
 from agent_core.errors import LostRun, NewerRun, Unavailable
-from agent_core.loop.state import CRASHED, OUTAGE
 from agent_core.store.log import RunRef
 from agent_core.store.queue import Due
 from agent_core.store.runs import WOKEN

@@ -9,12 +9,12 @@ from msgspec import json
 from msgspec.structs import replace
 
 from agent_core import events as e
+from agent_core.agent.state import RunState
+from agent_core.agent.strategy import AFTER_UNTRUSTED, needs_ruling
+from agent_core.agent.waiting import CallState
 from agent_core.agents import Agent, ApprovalConfig, HookEvent, NamedHook, ToolSpec
 from agent_core.errors import Unavailable
 from agent_core.ids import new_id
-from agent_core.loop.state import RunState
-from agent_core.loop.untrusted import AFTER_UNTRUSTED, needs_ruling
-from agent_core.loop.waiting import CallState
 from agent_core.messages import Actor, Text, ToolCall, legible, shorten, visible
 from agent_core.schemas import defaults, is_choice_of_several, problems, schema_problem
 from agent_core.tools.base import Elicitation, ForeignError, called

@@ -10,9 +10,9 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from agent_core.agent.entries import ASKED
 from agent_core.agents import ToolSpec
 from agent_core.clock import Clock
-from agent_core.context.summaries import ASKED
 from agent_core.controls import ABLE, Abilities, permitted
 from agent_core.messages import UNKNOWN_USAGE, Text, ToolCall, ToolResult, text_of
 from agent_core.providers.base import (

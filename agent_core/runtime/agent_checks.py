@@ -9,6 +9,8 @@ from typing import Any, cast
 import msgspec
 
 from agent_core import quotas
+from agent_core.agent.router import grows
+from agent_core.agent.snapshot import OFF, is_zone
 from agent_core.agents import (
     MAX_CONTRACT,
     MAX_IDLE,
@@ -23,8 +25,6 @@ from agent_core.agents import (
     is_glob,
 )
 from agent_core.channels import Channels
-from agent_core.context.clock import OFF, is_zone
-from agent_core.context.router import grows
 from agent_core.controls import check as check_controls
 from agent_core.errors import InvalidInput
 from agent_core.hooks.rules import check as check_hooks

@@ -10,19 +10,19 @@ import structlog
 from msgspec.structs import replace
 
 from agent_core import events as e
+from agent_core.agent import router
+from agent_core.agent.announce import UNKNOWN
+from agent_core.agent.entries import loaded_in
+from agent_core.agent.state import RunState
+from agent_core.agent.waiting import CallState
+from agent_core.agent.window import Window
 from agent_core.agents import LIST_RESOURCES, RENDER_TOOLS, SEARCH_TOOLS, Agent, ToolSpec, is_of_router
 from agent_core.channels import channel_of
 from agent_core.charts.made import MAX_RENDER, NewRender
 from agent_core.charts.rows import FoundRows, HandleOfRows, may_hold_rows, note_of, rows_in, without_notes
 from agent_core.clock import Clock
-from agent_core.context import router
-from agent_core.context.loading import loaded_in
-from agent_core.context.window import Window
 from agent_core.events import RenderShown
 from agent_core.hooks.chain import MAX_FORMS, Hooks, is_form
-from agent_core.loop.announce import UNKNOWN
-from agent_core.loop.state import RunState
-from agent_core.loop.waiting import CallState
 from agent_core.messages import Actor, CallOutcome, File, Part, Render, Text, clean, text_of, visible
 from agent_core.net.sse import legible_text
 from agent_core.schemas import problems

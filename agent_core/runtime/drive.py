@@ -11,22 +11,12 @@ import structlog
 from msgspec.structs import replace
 
 from agent_core import events as e
-from agent_core.agents import Agent, Snapshot
-from agent_core.clock import Clock
-from agent_core.context.entries import media_of
-from agent_core.context.router import unwrapped
-from agent_core.context.window import Window
-from agent_core.controls import is_forced, listed, permitted
-from agent_core.engine.pool import Interrupt
-from agent_core.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
-from agent_core.hooks.chain import Hooks, saying
-from agent_core.ids import new_id
-from agent_core.loop.announce import announce
-from agent_core.loop.compaction import Compact
-from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
-from agent_core.loop.state import RunState
-from agent_core.loop.step import CHOICE_IGNORED, CONTROLS_REFUSED, EMPTY_ANSWER, TOOLS_WITHHELD
-from agent_core.loop.strategy import (
+from agent_core.agent.announce import announce
+from agent_core.agent.compaction import Compact
+from agent_core.agent.entries import media_of
+from agent_core.agent.router import unwrapped
+from agent_core.agent.state import RunState
+from agent_core.agent.strategy import (
     EMPTY_NOTE,
     Ask,
     AskHooks,
@@ -39,6 +29,22 @@ from agent_core.loop.strategy import (
     message_id,
     react,
 )
+from agent_core.agent.waiting import (
+    CHOICE_IGNORED,
+    CONTROLS_REFUSED,
+    EMPTY_ANSWER,
+    NO_CARRY_OVER,
+    TOOLS_WITHHELD,
+    CarryOver,
+)
+from agent_core.agent.window import Window
+from agent_core.agents import Agent, Snapshot
+from agent_core.clock import Clock
+from agent_core.controls import is_forced, listed, permitted
+from agent_core.engine.pool import Interrupt
+from agent_core.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
+from agent_core.hooks.chain import Hooks, saying
+from agent_core.ids import new_id
 from agent_core.messages import (
     UNKNOWN_USAGE,
     Citation,
@@ -57,9 +63,8 @@ from agent_core.providers import base as p
 from agent_core.providers.base import MAX_CITATIONS, ModelDelta, Provider, Request, named, within
 from agent_core.providers.models import cost, find, uncached_cost
 from agent_core.runtime.calls import Calls
+from agent_core.runtime.compacting import Compactor, PromptCache, log_cache_notes, with_miss
 from agent_core.runtime.offers import Sources
-from agent_core.runtime.window.compacting import Compactor
-from agent_core.runtime.window.prompt_cache import PromptCache, log_cache_notes, with_miss
 from agent_core.store.log import Appended, RunRef
 
 _EVERY = 0.05

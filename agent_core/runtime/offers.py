@@ -11,6 +11,9 @@ import structlog
 from msgspec.structs import replace
 
 from agent_core import events as e
+from agent_core.agent.history import PromptHistory
+from agent_core.agent.router import grows
+from agent_core.agent.snapshot import ContextSource, RunOpening, Timed, variant
 from agent_core.agents import (
     CALL_TOOL,
     RENDER_TOOLS,
@@ -24,10 +27,6 @@ from agent_core.agents import (
     is_of_router,
 )
 from agent_core.clock import Clock
-from agent_core.context.history import PromptHistory
-from agent_core.context.router import grows
-from agent_core.context.snapshot import variant
-from agent_core.context.source import ContextSource, RunOpening, Timed
 from agent_core.errors import InvalidInput
 from agent_core.events import Fact, FactBody
 from agent_core.mcp.served import ServedTool

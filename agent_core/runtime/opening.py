@@ -12,31 +12,30 @@ import structlog
 from msgspec.structs import replace
 
 from agent_core import events as e
+from agent_core.agent.announce import announce
+from agent_core.agent.entries import tokens_of_parts
+from agent_core.agent.frames import new_marker
+from agent_core.agent.snapshot import clock_context, variant, zone_for
+from agent_core.agent.state import RunState
+from agent_core.agent.strategy import Ask, Move, react
+from agent_core.agent.window import Window
 from agent_core.agents import Agent
 from agent_core.channels import NO_OPTIONS, Inbound, RunOptions
 from agent_core.clock import Clock
-from agent_core.context.clock import clock_context, zone_for
-from agent_core.context.estimates import tokens_of_parts
-from agent_core.context.frames import new_marker
-from agent_core.context.snapshot import variant
-from agent_core.context.window import Window
 from agent_core.controls import NOTHING, check_tool_context
 from agent_core.counters import Counters
 from agent_core.errors import InvalidInput, NotFound, RateLimited, Unavailable
 from agent_core.events import FactBody
 from agent_core.ids import new_id
-from agent_core.loop.announce import announce
-from agent_core.loop.state import RunState
-from agent_core.loop.strategy import Ask, Move, react
 from agent_core.messages import Actor, Part, ToolCall, ToolResult, used_in
 from agent_core.objects import Receipt
 from agent_core.quotas import Origin
 from agent_core.runtime.approvals import Dispatcher
+from agent_core.runtime.compacting import log_cache_notes
 from agent_core.runtime.offers import with_renders
 from agent_core.runtime.roster import Prototype, Roster
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import MANY, CachedSession, SessionCache
-from agent_core.runtime.window.prompt_cache import log_cache_notes
 from agent_core.schemas import problems
 from agent_core.store import catalog, intake, queue
 from agent_core.store.database import Database

@@ -9,6 +9,8 @@ import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
+from agent_core.agent.router import offer_of
+from agent_core.agent.snapshot import snapshot_of
 from agent_core.agents import (
     PLAIN_DEFAULTS,
     RENDER_TOOLS,
@@ -23,8 +25,6 @@ from agent_core.agents import (
     spread,
 )
 from agent_core.channels import ChannelPort, Channels
-from agent_core.context.router import offer_of
-from agent_core.context.snapshot import snapshot_of
 from agent_core.controls import ABLE, NOTHING, Abilities, check
 from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.hooks import http

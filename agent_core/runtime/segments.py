@@ -12,28 +12,26 @@ from msgspec.structs import replace
 from structlog.contextvars import bind_contextvars
 
 from agent_core import events as e
+from agent_core.agent.snapshot import ContextSource
+from agent_core.agent.state import RunState, replay
+from agent_core.agent.strategy import Move
+from agent_core.agent.waiting import NO_CARRY_OVER, CallState, CarryOver
 from agent_core.agents import Agent, Snapshot
 from agent_core.channels import read_options
-from agent_core.context.source import ContextSource
 from agent_core.controls import ABLE, Abilities, Controls, Defaults, Override, StepRule, check
 from agent_core.engine.pool import Interrupt, Segment
 from agent_core.errors import InvalidInput, LostRun, NotFound, Unavailable
 from agent_core.events import Fact, FactBody
 from agent_core.hooks.chain import Hooks, Resolver
-from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
-from agent_core.loop.state import RunState, replay
-from agent_core.loop.strategy import Move
-from agent_core.loop.waiting import CallState
 from agent_core.messages import Text, clean
 from agent_core.providers.base import CallFailed, Encode, ModelDelta, Provider, Request, neutral
 from agent_core.runtime.approvals import Dispatcher, RunDesk
 from agent_core.runtime.calls import Calls, Place
+from agent_core.runtime.compacting import Compactor, PromptCache
 from agent_core.runtime.drive import Driver, Ports, Pressure
 from agent_core.runtime.offers import Sources, ToolNotes
 from agent_core.runtime.roster import Roster
 from agent_core.runtime.session_cache import CachedSession, SessionCache
-from agent_core.runtime.window.compacting import Compactor
-from agent_core.runtime.window.prompt_cache import PromptCache
 from agent_core.store import catalog, files, log, queue, quotas, reading, runs
 from agent_core.store import catalog as prompts
 from agent_core.store.log import Appended, RunRef, SessionKey

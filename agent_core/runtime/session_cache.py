@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from agent_core.agent.entries import Encode
+from agent_core.agent.state import RunState, replay
+from agent_core.agent.window import Window
 from agent_core.agents import Agent, Controls
-from agent_core.context.entries import Encode
-from agent_core.context.window import Window
-from agent_core.loop.state import RunState, replay
 from agent_core.messages import Actor
 from agent_core.runtime.roster import Roster
 from agent_core.store import log, reading, sessions

@@ -9,9 +9,9 @@ import msgspec
 from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
 
 from agent_core import events as e
+from agent_core.agent.waiting import call_key
 from agent_core.errors import NotFound
 from agent_core.events import Fact, FactBody
-from agent_core.loop.waiting import call_key
 from agent_core.messages import Actor
 from agent_core.objects import ApprovalObject, ApprovalStatus, AuditEntry, AuditKind, Page, Vote
 from agent_core.store import log

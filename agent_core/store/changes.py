@@ -9,11 +9,11 @@ import msgspec
 from sqlalchemy import Connection, Select, bindparam, delete, insert, select, update
 
 from agent_core import events as e
+from agent_core.agent.frames import context_facts, reply_fact
+from agent_core.agent.state import replay
 from agent_core.channels import Context
-from agent_core.context.quoted import context_facts, reply_fact
 from agent_core.errors import IdempotencyMismatch, NotFound, SessionClosed
 from agent_core.events import Fact, FactBody
-from agent_core.loop.state import replay
 from agent_core.messages import Actor, Part, text_of
 from agent_core.objects import ENDED, Feedback, Rating
 from agent_core.quotas import Origin

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, update
 
 from agent_core import events as e
+from agent_core.agent.state import RunState, replay
 from agent_core.agents import ApprovalConfig
 from agent_core.channels import read_options
 from agent_core.errors import AlreadyDecided, InvalidInput
 from agent_core.events import Fact, FactBody
-from agent_core.loop.state import RunState, replay
 from agent_core.messages import Actor
 from agent_core.objects import ApprovalObject, Decider, Decision, Vote, may_respond
 from agent_core.store import approvals, log, runs

@@ -7,9 +7,9 @@ import msgspec
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from agent_core import events as e
+from agent_core.agent.frames import context_facts, joined_note
 from agent_core.agents import Snapshot
 from agent_core.channels import INTERRUPTED, Inbound
-from agent_core.context.quoted import context_facts, joined_note
 from agent_core.errors import IdempotencyMismatch, NotFound, RateLimited, SessionBusy, SessionClosed
 from agent_core.events import Fact, FactBody
 from agent_core.messages import File, Part, text_of

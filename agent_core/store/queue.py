@@ -28,8 +28,8 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from agent_core import events as e
+from agent_core.agent.state import BLAMELESS
 from agent_core.errors import RateLimited
-from agent_core.loop.state import BLAMELESS
 from agent_core.objects import ACTIVE
 from agent_core.store.codes import CODES, TYPES
 from agent_core.store.database import Statement, literal, literals

@@ -9,10 +9,10 @@ import msgspec
 from sqlalchemy import Connection, bindparam, func, select
 
 from agent_core import events as e
+from agent_core.agent.state import RunState, replay
 from agent_core.agents import Definition, Snapshot
 from agent_core.errors import NotFound
 from agent_core.events import Fact
-from agent_core.loop.state import RunState, replay
 from agent_core.messages import UNKNOWN_USAGE, Actor, Part, text_of
 from agent_core.objects import MessageObject, Page, PendingCall, RunError, RunObject, RunStatus
 from agent_core.store import catalog, log, sessions

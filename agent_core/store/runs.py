@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from sqlalchemy import CompoundSelect, Connection, bindparam, insert, select, union_all, update
 
 from agent_core import events as e
+from agent_core.agent.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, RESTARTED, RunState, replay
+from agent_core.agent.waiting import NO_CARRY_OVER, CarryOver
 from agent_core.channels import NO_OPTIONS, RunOptions, SteeredContext, read_options
 from agent_core.errors import NewerRun, NotFound
 from agent_core.events import Fact, FactBody
 from agent_core.ids import new_id
-from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
-from agent_core.loop.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, RESTARTED, RunState, replay
 from agent_core.objects import ACTIVE, ENDED
 from agent_core.store import approvals, log, queue, quotas
 from agent_core.store import queue as due

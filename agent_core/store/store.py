@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from agent_core.agent.waiting import NO_CARRY_OVER, CarryOver
 from agent_core.agents import Snapshot
 from agent_core.channels import Context
 from agent_core.charts.rows import FoundRows, HandleOfRows
@@ -13,7 +14,6 @@ from agent_core.clock import Clock
 from agent_core.counters import Counters
 from agent_core.errors import NewerRun
 from agent_core.events import Fact, FactBody, Live, LiveBody, MessageCompleted, RunCancelling
-from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.messages import Actor, Part
 from agent_core.objects import Decision
 from agent_core.store import changes, deciding, files, intake, quotas, runs, sessions

@@ -7,10 +7,10 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 import msgspec
 
+from agent_core.agent import router
 from agent_core.agents import CALL_TOOL, LIST_RESOURCES, SEARCH_TOOLS, USE_RESOURCE, Agent, ToolSpec
 from agent_core.charts.made import NewRender
 from agent_core.clock import Clock
-from agent_core.context import router
 from agent_core.errors import NotFound
 from agent_core.messages import Actor, File, LoadedTool, Part, Text, clean
 from agent_core.traces import words_of

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from agent_core import ConfigError, Definition, Drawer, DrawingFailed
-from agent_core.context.clock import OFF
+from agent_core.agent.snapshot import OFF
 from app.checks import Finding
 from app.doctor.database import sqlite
 from app.doctor.deployed import agents, agents_of, mcp_servers, own_tools, server, tool_files

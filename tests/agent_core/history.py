@@ -7,8 +7,8 @@ import msgspec
 
 from agent_core import Actor, Definition, Fact, Limits, Text, ToolCall, ToolSpec, Usage
 from agent_core import events as e
+from agent_core.agent.snapshot import freeze
 from agent_core.agents import Agent, Controls
-from agent_core.context.snapshot import freeze
 from agent_core.events import FactBody
 from agent_core.messages import Part
 

@@ -22,9 +22,9 @@ from agent_core import (
     StepStarted,
     Text,
 )
+from agent_core.agent.entries import ASKED
+from agent_core.agent.window import Window, WindowEntry
 from agent_core.agents import Agent
-from agent_core.context.summaries import ASKED
-from agent_core.context.window import Window, WindowEntry
 from agent_core.controls import Abilities, Caching
 from agent_core.messages import Role, text_of
 from agent_core.providers.base import Request

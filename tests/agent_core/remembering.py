@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent_core.context.source import ContextText, RunOpening
+from agent_core.agent.snapshot import ContextText, RunOpening
 
 
 @dataclass

@@ -27,8 +27,8 @@ from agent_core import (
     ToolResult,
     text_of,
 )
+from agent_core.agent.frames import CORRECTION, STOPPED_NOTE
 from agent_core.clock import Clock
-from agent_core.context.frames import CORRECTION, STOPPED_NOTE
 from agent_core.controls import ABLE, Abilities
 from agent_core.providers.base import Request
 from agent_core.store import log, sessions

@@ -27,7 +27,7 @@ from agent_core import (
     RunCompleted,
     ToolCompleted,
 )
-from agent_core.loop.announce import cancelled
+from agent_core.agent.announce import cancelled
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
 from agent_core.tools.base import CallContext
 from agent_core.tools.functions import tool

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent_core import AgentDefaults, Compaction, ContextAdded, Inbound, InvalidInput, Limits, StepStarted, Text
-from agent_core.context.clock import clock_text, is_zone, zone_for, zone_of
+from agent_core.agent.snapshot import clock_text, is_zone, zone_for, zone_of
 from agent_core.store.store import Store
 from agent_core.testing import FakeClock, say
 from agent_core.testing.clock import START

@@ -15,8 +15,8 @@ from agent_core import (
     StepStarted,
     text_of,
 )
-from agent_core.context.summaries import ASKED
-from agent_core.loop.compaction import MAX_FAILURES
+from agent_core.agent.compaction import MAX_FAILURES
+from agent_core.agent.entries import ASKED
 from agent_core.providers.base import Request, UsageReport
 from agent_core.testing import call, fail, finish, pause, say, step_of, think, usage
 from agent_core.testing.scripted import Answer, Item

@@ -6,7 +6,7 @@ import pytest
 
 from agent_core import CompactionFailed, ContextCompacted, Limits
 from agent_core.providers.base import Request
-from agent_core.runtime.window.compacting import PATIENCE
+from agent_core.runtime.compacting import PATIENCE
 from agent_core.testing import FakeClock, call, finish, pause, say
 from agent_core.testing.scripted import Answer
 from agent_core.tools.functions import tool

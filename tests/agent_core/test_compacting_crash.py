@@ -19,12 +19,12 @@ from agent_core import (
     ToolResult,
     text_of,
 )
+from agent_core.agent.compaction import PolicyKind
+from agent_core.agent.entries import tokens_of_bytes, tokens_of_prefix
+from agent_core.agent.window import Window
 from agent_core.clock import Clock
-from agent_core.context.estimates import tokens_of_bytes, tokens_of_prefix
-from agent_core.context.window import Window
-from agent_core.loop.compaction import PolicyKind
 from agent_core.providers.base import Request
-from agent_core.runtime.window import compacting
+from agent_core.runtime import compacting
 from agent_core.testing import ScriptedProvider, call, fail, say, think
 from agent_core.testing.scripted import Answer
 from agent_core.tools.functions import tool

@@ -19,7 +19,7 @@ from agent_core import (
     Text,
     ToolStarted,
 )
-from agent_core.context.quoted import CLOSING, OPENING, context_facts
+from agent_core.agent.frames import CLOSING, OPENING, context_facts
 from agent_core.testing import call, pause, say
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import ANN, Stage, is_a, set_stage, texts

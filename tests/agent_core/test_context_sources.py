@@ -23,7 +23,7 @@ from agent_core import (
     Text,
     text_of,
 )
-from agent_core.context.source import ContextText, RunOpening
+from agent_core.agent.snapshot import ContextText, RunOpening
 from agent_core.runtime import offers
 from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.functions import tool

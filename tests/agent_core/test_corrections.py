@@ -19,7 +19,7 @@ from agent_core import (
     ToolStarted,
     text_of,
 )
-from agent_core.context.frames import CORRECTION
+from agent_core.agent.frames import CORRECTION
 from agent_core.store import log, reading
 from agent_core.testing import call, pause, say
 from agent_core.tools.base import Tool

@@ -19,7 +19,7 @@ from agent_core import (
     ToolCompleted,
     ToolOutput,
 )
-from agent_core.context.contract import RULES, contract_of
+from agent_core.agent.snapshot import RULES, contract_of
 from agent_core.controls import NamedTool
 from agent_core.providers.base import Request
 from agent_core.testing import ScriptedProvider, call, say

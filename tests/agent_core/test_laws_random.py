@@ -24,19 +24,18 @@ from agent_core import (
     ToolResult,
 )
 from agent_core import events as e
+from agent_core.agent.announce import announce
+from agent_core.agent.compaction import MAX_FAILURES, OVERFLOW, Compact
+from agent_core.agent.frames import CORRECTION, STOPPED_NOTE
+from agent_core.agent.history import PromptHistory
+from agent_core.agent.state import replay
+from agent_core.agent.strategy import react
+from agent_core.agent.window import Window
 from agent_core.agents import Agent
 from agent_core.clock import SystemClock
-from agent_core.context.frames import CORRECTION, STOPPED_NOTE
-from agent_core.context.history import PromptHistory
-from agent_core.context.window import Window
-from agent_core.loop.announce import announce
-from agent_core.loop.compaction import MAX_FAILURES, OVERFLOW, Compact
-from agent_core.loop.state import replay
-from agent_core.loop.strategy import react
 from agent_core.messages import Message, Part, text_of
 from agent_core.providers.base import neutral
-from agent_core.runtime.window.compacting import Compactor
-from agent_core.runtime.window.prompt_cache import PromptCache
+from agent_core.runtime.compacting import Compactor, PromptCache
 from agent_core.testing import ScriptedProvider
 from tests.agent_core.laws import check_log
 from tests.agent_core.random_plans import EVERYTHING, SHRINKING, Plan, plans

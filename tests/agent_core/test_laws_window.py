@@ -16,8 +16,8 @@ from agent_core import (
     Text,
     ToolStarted,
 )
-from agent_core.context.frames import STOPPED_NOTE
-from agent_core.loop.strategy import backoff
+from agent_core.agent.frames import STOPPED_NOTE
+from agent_core.agent.strategy import backoff
 from agent_core.testing import FakeClock, call, fail, finish, pause, raw_call, refuse, say, think
 from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log

@@ -21,8 +21,8 @@ from agent_core import (
     TextDelta,
     text_of,
 )
-from agent_core.context.frames import STOPPED_NOTE
-from agent_core.loop.strategy import MAX_RESUMES, MAX_RETRIES, backoff
+from agent_core.agent.frames import STOPPED_NOTE
+from agent_core.agent.strategy import MAX_RESUMES, MAX_RETRIES, backoff
 from agent_core.messages import explanation
 from agent_core.providers.base import Request
 from agent_core.testing import FakeClock, bug, call, cut, fail, pause, raw_call, refuse, say, think

@@ -3,8 +3,8 @@
 import pytest
 
 from agent_core import ContextAdded, ContextCompacted, Controls, SnapshotFrozen, StepCompleted, StepFailed, StepStarted
-from agent_core.loop.state import REPAIR
-from agent_core.loop.strategy import backoff
+from agent_core.agent.state import REPAIR
+from agent_core.agent.strategy import backoff
 from agent_core.messages import UNKNOWN_USAGE, explanation
 from agent_core.providers.models import find
 from agent_core.testing import FakeClock, call, fail, say, think, usage

@@ -15,8 +15,8 @@ from agent_core import (
     ToolRequested,
     Usage,
 )
+from agent_core.agent.strategy import CONTINUE_NOTE, EMPTY_NOTE
 from agent_core.agents import DEFAULT_MAX_STEPS
-from agent_core.loop.strategy import CONTINUE_NOTE, EMPTY_NOTE
 from agent_core.providers.base import Request
 from agent_core.runtime.drive import out_of_steps
 from agent_core.testing import call, finish, refuse, say, step_of, think, usage

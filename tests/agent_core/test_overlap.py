@@ -19,7 +19,7 @@ from agent_core import (
     StepStarted,
     text_of,
 )
-from agent_core.context.frames import STOPPED_NOTE
+from agent_core.agent.frames import STOPPED_NOTE
 from agent_core.providers.base import Request
 from agent_core.providers.demo import SPEAKER
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say

@@ -3,7 +3,7 @@
 import msgspec
 
 from agent_core import Actor, Context, Definition, Inbound, Persona, SnapshotFrozen, StepStarted, Text
-from agent_core.context.source import ContextText
+from agent_core.agent.snapshot import ContextText
 from agent_core.events import ContextKind
 from agent_core.testing import FakeClock, call, say
 from agent_core.tools.functions import tool

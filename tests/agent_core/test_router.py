@@ -20,8 +20,8 @@ from agent_core import (
     ToolRequested,
     ToolStarted,
 )
+from agent_core.agent.snapshot import RULES
 from agent_core.agents import ROUTER_TOOLS
-from agent_core.context.contract import RULES
 from agent_core.testing import ScriptedProvider, call, raw_call, say
 from agent_core.tools.base import Tool
 from agent_core.tools.functions import tool

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_core import Actor, Inbound, MessageReceived, Text
-from agent_core.context.frames import CORRECTION
+from agent_core.agent.frames import CORRECTION
 from agent_core.testing import say
 from tests.agent_core.asking import BOB
 from tests.agent_core.stage import Stage, set_stage, texts

@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from agent_core import Core, Definition, Fact, Heartbeat, RunResumed
+from agent_core.agent.state import HANDED_OVER, RESTARTED
 from agent_core.engine.local import LocalEngine
-from agent_core.loop.state import HANDED_OVER, RESTARTED
 from agent_core.store.database import Database
 from agent_core.store.queue import FOREVER
 from agent_core.store.runs import WOKEN, Ended

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from agent_core import Channels, ConfigError, Controls, DeclaredTool
-from agent_core.context.snapshot import snapshot_of
+from agent_core.agent.snapshot import snapshot_of
 from app.api.bodies.requests import AgentBody
 from app.compose import CHANNELS
 from tests.agent_core.shuffled import DECLARED, shuffled

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_core import ConfigError, Controls, SystemClock, Text
-from agent_core.context.snapshot import freeze
+from agent_core.agent.snapshot import freeze
 from agent_core.messages import Message
 from agent_core.providers.base import CallFailed, Request
 from agent_core.providers.models import find, sees

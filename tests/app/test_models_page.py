@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-from agent_core.controls import Effort
-from agent_core.loop.strategy import (
+from agent_core.agent.strategy import (
     MAX_CONTINUATIONS,
     MAX_PAUSE,
     MAX_RETRIES,
@@ -12,6 +11,7 @@ from agent_core.loop.strategy import (
     NO_FALLBACK,
     backoff,
 )
+from agent_core.controls import Effort
 from agent_core.messages import KINDS, explanation
 from agent_core.providers.failing import RETRYABLE, failed
 from agent_core.providers.models import table

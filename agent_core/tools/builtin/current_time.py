@@ -3,7 +3,7 @@
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from agent_core.context.clock import is_zone
+from agent_core.agent.snapshot import is_zone
 from agent_core.tools.base import CallContext, ToolError
 from agent_core.tools.functions import tool
 

@@ -6,16 +6,15 @@ import pytest
 
 from agent_core import ContextCompacted, Text
 from agent_core import events as e
+from agent_core.agent.compaction import when_due
+from agent_core.agent.snapshot import freeze
+from agent_core.agent.window import Window
 from agent_core.agents import Agent, Compaction, Definition
 from agent_core.clock import SystemClock
-from agent_core.context.snapshot import freeze
-from agent_core.context.window import Window
 from agent_core.events import FactBody
-from agent_core.loop.compaction import when_due
 from agent_core.messages import Usage
 from agent_core.providers.base import neutral
-from agent_core.runtime.window.compacting import Compactor, limit_of
-from agent_core.runtime.window.prompt_cache import PromptCache
+from agent_core.runtime.compacting import Compactor, PromptCache, limit_of
 from tests.agent_core.history import called, ended, history, received, said, wish
 
 pytestmark = pytest.mark.whole

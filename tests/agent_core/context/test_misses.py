@@ -6,10 +6,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent_core import ContextCompacted, SnapshotFrozen, ToolSpec, Usage
+from agent_core.agent.history import CacheMiss, PromptHistory, differing, missed, shortfall
+from agent_core.agent.snapshot import freeze
 from agent_core.agents import Snapshot
-from agent_core.context.history import PromptHistory
-from agent_core.context.misses import CacheMiss, differing, missed, shortfall
-from agent_core.context.snapshot import freeze
 from agent_core.controls import Caching, PromptCall
 from agent_core.events import CacheMissed, MissCause
 from agent_core.messages import UNKNOWN_USAGE, File, Message, Native, Part, Text, ToolResult

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import Definition, Persona, Snapshot
-from agent_core.context.contract import contract_of
-from agent_core.context.snapshot import freeze, snapshot_of, variant
+from agent_core.agent.snapshot import contract_of, freeze, snapshot_of, variant
 from tests.agent_core.history import spec
 from tests.agent_core.shuffled import DECLARED, shuffled
 
@@ -79,7 +78,7 @@ def test_lists_keep_their_order():
 def test_another_process_makes_the_same_snapshot():
     """A process with another seed for its hashes, and another order of keys, has the same hash and bytes."""
     program = (
-        "import sys, msgspec; from agent_core.context.snapshot import freeze;"
+        "import sys, msgspec; from agent_core.agent.snapshot import freeze;"
         "from tests.agent_core.shuffled import DECLARED, shuffled;"
         "made = freeze(model='m', instructions='i', tools=[shuffled(DECLARED).spec], persona='p');"
         "sys.stdout.buffer.write(msgspec.json.encode(made))"

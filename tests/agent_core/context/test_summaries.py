@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import File, Message, Reasoning, Text, ToolCall, ToolResult, text_of
-from agent_core.context.estimates import IMAGE_TOKENS, PAGE_TOKENS, tokens_of
-from agent_core.context.summaries import INSTRUCTION, bounded, instruction, shortened
-from agent_core.context.window import WindowEntry
+from agent_core.agent.entries import IMAGE_TOKENS, INSTRUCTION, PAGE_TOKENS, bounded, instruction, shortened, tokens_of
+from agent_core.agent.window import WindowEntry
 from agent_core.messages import Native
 from agent_core.providers.base import neutral
 from tests.cases import for_each

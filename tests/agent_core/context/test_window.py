@@ -4,8 +4,8 @@ import msgspec
 
 from agent_core import Fact, Message, Reasoning, Text, ToolResult, text_of
 from agent_core import events as e
-from agent_core.context.frames import STOPPED_NOTE
-from agent_core.context.window import Window
+from agent_core.agent.frames import STOPPED_NOTE
+from agent_core.agent.window import Window
 from agent_core.events import FactBody
 from agent_core.messages import UNKNOWN_USAGE
 from agent_core.providers.base import Files

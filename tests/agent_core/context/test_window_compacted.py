@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from agent_core import Fact, FactBody, Message, Reasoning, Text, ToolCall, ToolResult, text_of
 from agent_core import events as e
-from agent_core.context.frames import Frames
-from agent_core.context.history import PromptHistory
-from agent_core.context.summaries import in_window
-from agent_core.context.window import Window
+from agent_core.agent.entries import in_window
+from agent_core.agent.frames import Frames
+from agent_core.agent.history import PromptHistory
+from agent_core.agent.window import Window
 from agent_core.events import CompactionKind
 from agent_core.providers.base import neutral
 from tests.agent_core.history import called, closed, ended, history, opened, received, said, started, wish

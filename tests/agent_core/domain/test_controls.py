@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from agent_core.agent.snapshot import freeze
 from agent_core.agents import Agent, Definition, ToolSpec, controls
-from agent_core.context.snapshot import freeze
 from agent_core.controls import (
     ABLE,
     NOTHING,

@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
+from agent_core.agent.state import OUTAGE
 from agent_core.engine.dbos import DbosEngine
 from agent_core.engine.local import LocalEngine
 from agent_core.engine.pool import Interrupt, Runs
 from agent_core.errors import Unavailable
-from agent_core.loop.state import OUTAGE
 from agent_core.store.log import RunRef
 from agent_core.store.queue import Due
 from agent_core.testing import FakeClock

@@ -4,10 +4,10 @@ from typing import Any
 
 from msgspec import structs
 
+from agent_core.agent.waiting import CallState
 from agent_core.agents import ApprovalConfig, ToolSpec
 from agent_core.events import ApprovalRequested
 from agent_core.hooks.chain import MAX_PARAMETERS, held
-from agent_core.loop.waiting import CallState
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

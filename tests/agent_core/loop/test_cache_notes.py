@@ -5,11 +5,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent_core import events as e
-from agent_core.context.history import PromptHistory
+from agent_core.agent.announce import announce
+from agent_core.agent.history import PromptHistory
+from agent_core.agent.state import RunState
+from agent_core.agent.strategy import Ask, react
 from agent_core.controls import Abilities, Caching, Controls, NamedTool, recorded
-from agent_core.loop.announce import announce
-from agent_core.loop.state import RunState
-from agent_core.loop.strategy import Ask, react
 from tests.agent_core.history import RUN, history, make_agent, opened, spec
 from tests.cases import for_each
 

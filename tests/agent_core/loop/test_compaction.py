@@ -4,8 +4,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_core.agent.compaction import CompactionState, Tail, WindowFill, on_overflow, when_due
 from agent_core.agents import Compaction
-from agent_core.loop.compaction import CompactionState, Tail, WindowFill, on_overflow, when_due
 
 SUMMARY, CUT, OFF = Compaction(), Compaction(kind="cut"), Compaction(kind="off")
 FULL = WindowFill(

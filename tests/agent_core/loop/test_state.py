@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from agent_core import Text, Usage
 from agent_core import events as e
+from agent_core.agent.state import RunState, replay
+from agent_core.agent.waiting import TOOLS_WITHHELD, InboxState, call_key
 from agent_core.events import FactBody
-from agent_core.loop.inbox import InboxState
-from agent_core.loop.state import RunState, replay
-from agent_core.loop.step import TOOLS_WITHHELD
-from agent_core.loop.waiting import call_key
 from tests.agent_core.history import (
     ANN,
     RUN,

@@ -9,9 +9,9 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import TypeAdapter
 
+from agent_core.agent.snapshot import freeze
+from agent_core.agent.window import WindowEntry
 from agent_core.agents import ToolSpec
-from agent_core.context.snapshot import freeze
-from agent_core.context.window import WindowEntry
 from agent_core.controls import Abilities, Controls, NamedTool
 from agent_core.messages import Message, Text
 from agent_core.providers.anthropic import anthropic, body_of, prefix_of

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import validate
 
+from agent_core.agent.entries import in_window, instruction
+from agent_core.agent.frames import Frames
 from agent_core.charts.reduce import reduced
 from agent_core.charts.spec import checked
-from agent_core.context.frames import Frames
-from agent_core.context.summaries import in_window, instruction
 from agent_core.messages import UNKNOWN_USAGE, Message, Text, ToolCall, ToolResult
 from agent_core.providers import base as b
 from agent_core.providers import demo

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_core import File, Text
 from agent_core import events as e
-from agent_core.context.window import Window
+from agent_core.agent.window import Window
 from agent_core.providers import compatible, openai
 from agent_core.providers.anthropic import encoder_of
 from agent_core.providers.base import Encode

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 
 from agent_core import Controls, Reasoning, Text, ToolCall, Usage
 from agent_core import events as e
+from agent_core.agent.state import replay
+from agent_core.agent.strategy import EMPTY_NOTE, Ask
+from agent_core.agent.waiting import TOOLS_WITHHELD
 from agent_core.controls import ToolChoice
 from agent_core.events import FactBody
-from agent_core.loop.state import replay
-from agent_core.loop.step import TOOLS_WITHHELD
-from agent_core.loop.strategy import EMPTY_NOTE, Ask
 from agent_core.messages import UNKNOWN_USAGE, Citation, native_text
 from agent_core.providers import base as p
 from agent_core.providers.base import MAX_CITATIONS
+from agent_core.runtime.compacting import SummaryAnswer
 from agent_core.runtime.drive import Answer, out_of_steps
-from agent_core.runtime.window.compacting import SummaryAnswer
 from tests.agent_core.history import (
     RUN,
     ended,

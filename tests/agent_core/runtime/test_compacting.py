@@ -5,17 +5,16 @@ from msgspec.structs import replace
 
 from agent_core import Text
 from agent_core import events as e
+from agent_core.agent.compaction import PolicyKind
+from agent_core.agent.entries import tokens_of_prefix
+from agent_core.agent.snapshot import freeze
+from agent_core.agent.window import Window
 from agent_core.agents import Agent, Compaction, Definition
 from agent_core.clock import SystemClock
-from agent_core.context.estimates import tokens_of_prefix
-from agent_core.context.snapshot import freeze
-from agent_core.context.window import Window
 from agent_core.controls import Abilities
-from agent_core.loop.compaction import PolicyKind
 from agent_core.messages import Usage
 from agent_core.providers.base import neutral
-from agent_core.runtime.window.compacting import ENOUGH, Compactor, limit_of
-from agent_core.runtime.window.prompt_cache import PromptCache
+from agent_core.runtime.compacting import ENOUGH, Compactor, PromptCache, limit_of
 from agent_core.testing import ScriptedProvider
 from tests.agent_core.history import history, opened, said, started
 

@@ -3,10 +3,10 @@
 from msgspec.structs import replace
 
 from agent_core import Agent, Definition, Snapshot, ToolSpec
-from agent_core.context.history import PromptCall, PromptHistory
-from agent_core.context.snapshot import freeze
+from agent_core.agent.history import PromptCall, PromptHistory
+from agent_core.agent.snapshot import freeze
 from agent_core.messages import UNKNOWN_USAGE
-from agent_core.runtime.window.prompt_cache import PromptCache
+from agent_core.runtime.compacting import PromptCache
 from tests.cases import for_each
 
 MODEL = "anthropic:claude-opus-5"

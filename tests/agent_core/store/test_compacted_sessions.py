@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from agent_core import Actor, ContextCompacted, Core, Fact, text_of
-from agent_core.context.window import Window
+from agent_core.agent.window import Window
 from agent_core.events import CompactionKind
 from agent_core.providers.base import Request
 from agent_core.store import log, sessions

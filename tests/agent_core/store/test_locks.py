@@ -18,7 +18,7 @@ from agent_core import (
     SessionBusy,
     SessionClosed,
 )
-from agent_core.context.snapshot import freeze
+from agent_core.agent.snapshot import freeze
 from agent_core.errors import LostRun, SessionOpen
 from agent_core.store import catalog, log, runs, sessions
 from agent_core.store import catalog as prompts

@@ -8,8 +8,8 @@ from typing import Any
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 
+from agent_core.agent.window import WindowEntry
 from agent_core.agents import Controls, Snapshot, ToolSpec
-from agent_core.context.window import WindowEntry
 from agent_core.messages import File, Message, Native, Part, Reasoning, Render, Text, ToolCall, ToolResult
 from agent_core.providers.anthropic import anthropic, body_of, encoder_of, prefix_of
 from agent_core.providers.base import Request

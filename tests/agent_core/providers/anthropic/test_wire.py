@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from aiohttp import web
 
+from agent_core.agent.window import WindowEntry
 from agent_core.agents import Controls, Snapshot
-from agent_core.context.window import WindowEntry
 from agent_core.messages import Message, Text
 from agent_core.providers.anthropic import AnthropicProvider, anthropic
 from agent_core.providers.base import CallFailed, Finished, ModelDelta, ModelTextDelta, Request, Started

@@ -9,10 +9,10 @@ import msgspec
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter
 
+from agent_core.agent.frames import Frames
+from agent_core.agent.snapshot import freeze
+from agent_core.agent.window import WindowEntry
 from agent_core.agents import Controls, ToolSpec
-from agent_core.context.frames import Frames
-from agent_core.context.snapshot import freeze
-from agent_core.context.window import WindowEntry
 from agent_core.messages import File, Message, Native, Reasoning, Render, Text, ToolCall, ToolResult
 from agent_core.providers import compatible as wire
 from agent_core.providers.base import Request

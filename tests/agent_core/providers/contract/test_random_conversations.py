@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_core import Controls, Inbound, Limits, Overlap, RunFailed, StepFailed, Text
-from agent_core.context.summaries import ASKED
+from agent_core.agent.entries import ASKED
 from agent_core.testing import call, fail, finish, raw_call, refuse, say, think
 from agent_core.testing.models import ModelCall, native, redacted
 from tests.agent_core.laws import check_log

@@ -8,10 +8,10 @@ import aiohttp
 import msgspec
 import pytest
 
+from agent_core.agent.state import RunState
+from agent_core.agent.strategy import Ask
 from agent_core.agents import Agent, Definition, Snapshot
 from agent_core.events import FactBody
-from agent_core.loop.state import RunState
-from agent_core.loop.strategy import Ask
 from agent_core.providers.base import ModelDelta
 from agent_core.runtime.drive import Answer
 from agent_core.testing import call, fail, finish, raw_call, refuse, say, think

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from agent_core.agent.snapshot import freeze
+from agent_core.agent.window import WindowEntry
 from agent_core.agents import Controls, ToolSpec
-from agent_core.context.snapshot import freeze
-from agent_core.context.window import WindowEntry
 from agent_core.messages import Message, Text
 from agent_core.providers.anthropic import anthropic
 from agent_core.providers.base import ModelDelta, Provider, Request

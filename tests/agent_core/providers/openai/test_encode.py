@@ -12,9 +12,9 @@ from openai.types.responses import ResponseInputItemParam
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
+from agent_core.agent.snapshot import freeze
+from agent_core.agent.window import WindowEntry
 from agent_core.agents import Controls, ToolSpec
-from agent_core.context.snapshot import freeze
-from agent_core.context.window import WindowEntry
 from agent_core.messages import File, Message, Native, Part, Reasoning, Render, Text, ToolCall, ToolResult
 from agent_core.providers.base import CallFailed, Finished, ModelTextDelta, Request
 from agent_core.providers.openai import OpenAIProvider, openai

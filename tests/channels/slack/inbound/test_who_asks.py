@@ -3,7 +3,7 @@
 from typing import Any
 
 from agent_core import AgentDefaults, Context
-from agent_core.context.quoted import context_facts
+from agent_core.agent.frames import context_facts
 from agent_core.providers.base import Request
 from agent_core.store.erasing import ForgottenPerson, redacted
 from agent_core.testing import Answer, call, say

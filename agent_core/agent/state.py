@@ -8,13 +8,10 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core import events as e
+from agent_core.agent.compaction import OVERFLOW, CompactionState, WindowFill
+from agent_core.agent.waiting import AnswerState, InboxState, StepState, WaitingState
 from agent_core.controls import PromptCall, Spent
 from agent_core.events import Fact, FactBody
-from agent_core.loop.answer import AnswerState
-from agent_core.loop.compaction import OVERFLOW, CompactionState, WindowFill
-from agent_core.loop.inbox import InboxState
-from agent_core.loop.step import StepState
-from agent_core.loop.waiting import WaitingState
 from agent_core.messages import Actor, Part, ToolResult, Usage
 
 REPAIR = "repair"

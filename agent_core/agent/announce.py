@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_core import events as e
+from agent_core.agent.compaction import Compact
+from agent_core.agent.state import REPAIR, RunState
+from agent_core.agent.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, UseTools, Wait
+from agent_core.agent.waiting import CallState
 from agent_core.agents import Agent, ToolSpec, as_prompted
 from agent_core.channels import INTERRUPTED
 from agent_core.controls import CacheChange, Caching, PromptCall, changes, read, recorded, sent
 from agent_core.events import FactBody
-from agent_core.loop.compaction import Compact
-from agent_core.loop.state import REPAIR, RunState
-from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, UseTools, Wait
-from agent_core.loop.waiting import CallState
 from agent_core.messages import UNKNOWN_USAGE, CallOutcome, Part, Text
 
 NOT_RUN = "Not run: the run ended before this call was started."

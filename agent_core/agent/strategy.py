@@ -1,5 +1,6 @@
-"""Strategies: pure functions from what has happened to what comes next."""
+"""Moves: what a strategy decides comes next in a run. Pure."""
 
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,17 +8,108 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core import events as e
+from agent_core.agent.compaction import MAX_FAILURES, OVERFLOW, Compact, of_messages, on_overflow, rests, when_due
+from agent_core.agent.state import RunState
+from agent_core.agent.waiting import ASKED_AGAIN, CONTROLS_REFUSED, TOOLS_WITHHELD, CallState, StepState
 from agent_core.agents import Agent, Compaction, as_prompted, controls, forced_by_name
 from agent_core.controls import UNABLE, Abilities, Controls, is_spent, news, read, sent
-from agent_core.loop.compaction import MAX_FAILURES, OVERFLOW, Compact, of_messages, on_overflow, rests, when_due
-from agent_core.loop.moves import Ask, AskHooks, CallTools, Finish, Move, Recall, UseTools, Wait
-from agent_core.loop.pauses import backoff, pause_before
-from agent_core.loop.state import RunState
-from agent_core.loop.step import ASKED_AGAIN, CONTROLS_REFUSED, TOOLS_WITHHELD, StepState
-from agent_core.loop.untrusted import needs_ruling
-from agent_core.loop.waiting import CallState
-from agent_core.messages import CONTENT_REFUSED, FILE_REFUSED, UNKNOWN_USAGE, Actor, explanation
+from agent_core.messages import CONTENT_REFUSED, FILE_REFUSED, UNKNOWN_USAGE, Actor, ToolCall, explanation
 from agent_core.schemas import read_answer
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """Call the model: step *n*, attempt *attempt*, after a pause of *delay* seconds; *note* is shown to it first.
+
+    *sends* is the part of *controls* that is sent to its API, None for all. With *repair* earlier reasoning is left out
+    from now on, because the model refused it.
+    """
+
+    n: int
+    attempt: int
+    message: str
+    takes: tuple[int, ...]
+    controls: Controls
+    snapshot: str
+    sends: Controls | None = None
+    delay: float = 0.0
+    note: str | None = None
+    repair: bool = False
+
+
+class AskHooks(msgspec.Struct, frozen=True):
+    """Ask the hooks: whether these *calls* may run, or with none whether the run may start."""
+
+    calls: tuple[CallState, ...] = ()
+
+
+class Recall(msgspec.Struct, frozen=True):
+    """Ask the context sources, before the first step."""
+
+
+class UseTools(msgspec.Struct, frozen=True):
+    """Request the calls that a person's message makes, before the model sees the message."""
+
+    calls: tuple[ToolCall, ...]
+
+
+class CallTools(msgspec.Struct, frozen=True):
+    """Run these calls; more than one only when all may run side by side."""
+
+    calls: tuple[CallState, ...]
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """End the segment: a call is finished by a person, a client or another run."""
+
+    on: tuple[e.WaitingOn, ...]
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """End the run."""
+
+    end: e.Terminal
+
+
+Move = Ask | AskHooks | Recall | UseTools | CallTools | Wait | Compact | Finish
+
+
+def pause_before(state: RunState, failure: e.StepFailed) -> float:
+    """Return the seconds before the next attempt: what the provider asks for, or a backoff, spread by run.
+
+    A provider that asks for no pause at all gets none, once.
+    """
+    growing = backoff(state.run, state.step.failures, longer=failure.code == "overloaded")
+    if failure.retry_after is None:
+        return growing
+    return failure.retry_after if state.step.failures <= 1 else max(failure.retry_after, growing)
+
+
+def backoff(run: str, failures: int, *, longer: bool = False) -> float:
+    """Return the seconds before the next attempt after *failures*: about 0.5, 1, 2; four times that if *longer*.
+
+    They are up to a quarter shorter, by the run's id, so that runs which failed together do not retry together.
+    """
+    spread = zlib.crc32(f"{run}.{failures}".encode()) / 2**32
+    return 0.5 * 2.0 ** (failures - 1) * (4 if longer else 1) * (1 - 0.25 * spread)
+
+
+AFTER_UNTRUSTED = "parley:after_untrusted"
+"""The name in the log of the rule that an agent's `after_untrusted` is; no hook can have it."""
+
+
+def needs_ruling(call: CallState, state: RunState, agent: Agent) -> bool:
+    """Return whether the rule has yet to rule on *call*.
+
+    It is about calls that write, of steps whose model has read an untrusted result; not about those that people
+    approved already, for whatever reason.
+    """
+    if state.untrusted_since is None or call.step <= state.untrusted_since:
+        return False
+    if agent.definition.after_untrusted == "allow" or call.approved_for or AFTER_UNTRUSTED in call.allowed_by:
+        return False
+    spec = agent.tools.get(call.name)
+    return spec is not None and spec.kind != "none" and spec.effect == "write"
+
 
 MAX_RETRIES = 3
 MAX_CONTINUATIONS = 3

@@ -1,1 +1,0 @@
-"""What the model sees: the frozen snapshot and the window. Pure."""

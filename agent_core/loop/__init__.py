@@ -1,1 +1,0 @@
-"""What has happened and what comes next: pure functions of the log."""
