@@ -4,6 +4,6 @@ from app.settings import Settings
 from channels.slack.spec import SLACK
 from channels.spec import ChannelSpec
 from channels.terminal import TERMINAL
-from channels.web.spec import WEB
+from channels.web.routes import WEB
 
 CHANNELS: tuple[ChannelSpec[Settings], ...] = (SLACK, WEB, TERMINAL)

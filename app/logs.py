@@ -7,7 +7,7 @@ from typing import Any, Literal
 import structlog
 from structlog.dev import ConsoleRenderer, plain_traceback
 
-from channels.legible import visible
+from channels.text import visible
 
 # It writes to standard error itself unless its logger has a handler.
 _SELF_LOGGING = "dbos"

@@ -2,7 +2,7 @@
 
 import sys
 
-from channels.legible import one_line, visible
+from channels.text import one_line, visible
 
 
 def say(text: str) -> None:

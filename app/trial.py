@@ -54,8 +54,8 @@ from app.own_tools.toolset import OwnTools, shipped_names
 from app.settings import load_settings
 from app.tool_files import ToolFiles
 from app.trial_servers import PlayedServers, ServerTools
-from channels.default_agent import default_agent
-from channels.tables import DeliveryRow
+from channels.ledger import DeliveryRow
+from channels.spec import default_agent
 
 ASKER = "tester"
 """The id of who asks when a test names no one."""

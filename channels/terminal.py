@@ -1,16 +1,143 @@
-"""The terminal channel, the example of a channel: parse a typed line, print a view as text that only grows."""
+"""Tables that a model writes by hand, aligned for a terminal that shows text as it was written; pure."""
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
 
-from agent_core import Actor, Decision, Inbound, Origin, Text, new_id
-from channels.base import ConversationView, MessageLimits, Question, Ref, Stop
-from channels.legible import visible
-from channels.markdown_tables import aligned_tables, before_table
-from channels.plain import said_by, vote
-from channels.spans import Span, spans_of
-from channels.spec import ChannelSpec
+from agent_core import Actor, Align, DataTable, Decision, Inbound, Origin, TableColumn, Text, new_id, table_text
+from channels.spec import ChannelSpec, ConversationView, MessageLimits, Question, Ref, ShownRender, Stop
+from channels.text import HELD, drawn, end_of, ended, is_running, keys, one_line, question_lines, said_by, visible, vote
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+
+_DIVIDER = re.compile(r"[ \t|:-]*")
+_NUMBER = re.compile(r"[+\-\u2212]?[$€£¥]?[0-9][0-9,.\u00a0 ]*(?:%| %| ?[$€£¥])?")
+_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
+
+
+def aligned_tables(text: str, width: int | None) -> str:
+    """Return *text* with each table of Markdown in it as columns of at most *width* cells in all."""
+    if "|" not in text:
+        return text
+    lines, out, done = text.split("\n"), list[str](), 0
+    for start, end, found in _tables(_parser().parse(text)):
+        out += lines[done:start]
+        out += table_text(found, width=width).split("\n")
+        done = end
+    return "\n".join(out + lines[done:])
+
+
+def before_table(text: str) -> int:
+    """Return how much of *text*, which grows, is before a table at its end that may still get rows."""
+    start = text.rfind("\n\n") + 2 if "\n\n" in text else 0
+    lines = text[start:].split("\n")
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        if "|" in line and _DIVIDER.fullmatch(after):
+            return start
+        start += len(line) + 1
+    return len(text)
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - a server whose channels draw no tables needs no parser
+
+    from channels.wide_tables import table_or_code  # noqa: PLC0415 - as above
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["inline", "text_join"])
+    parser.block.ruler.at("table", table_or_code, {"alt": ["paragraph", "reference"]})
+    return parser
+
+
+def _tables(tokens: "Sequence[Token]") -> Iterator[tuple[int, int, DataTable]]:
+    """Yield the first line and the one after the last of each table that is in nothing else, and the table."""
+    opened = 0
+    for at, token in enumerate(tokens):
+        if token.level == 0 and token.type == "table_open":
+            opened = at
+        elif token.level == 0 and token.type == "table_close" and (lines := tokens[opened].map):
+            yield lines[0], lines[1], _table(tokens[opened:at])
+
+
+def _table(tokens: "Sequence[Token]") -> DataTable:
+    styles = [str(token.attrs.get("style", "")) for token in tokens if token.type == "th_open"]
+    cells = [_BREAK.sub("\n", token.content) for token in tokens if token.type == "inline"]
+    heads, *rows = (cells[at : at + len(styles)] for at in range(0, len(cells), len(styles)))
+    columns = tuple(
+        TableColumn(str(n), head, _align(style, [row[n] for row in rows]))
+        for n, (head, style) in enumerate(zip(heads, styles, strict=True))
+    )
+    return DataTable(columns, tuple({str(n): cell for n, cell in enumerate(row)} for row in rows))
+
+
+def _align(style: str, cells: Sequence[str]) -> Align:
+    """Return how a column is aligned: as it says, one of numbers right."""
+    match style.removeprefix("text-align:"):
+        case "left" | "right" | "center" as alignment:
+            return alignment
+        case _:
+            there = [cell for cell in cells if cell]
+            return "right" if there and all(map(_NUMBER.fullmatch, there)) else "left"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Text to print once, known by its *key*; it may grow at its end while it is *open*.
+
+    A *note* is not part of the answer; *question* is the open question that is answered first. *renders* are what the
+    text draws, for a terminal that draws better.
+    """
+
+    key: tuple[str, str]
+    text: str
+    note: bool = False
+    open: bool = False
+    question: Question | None = None
+    renders: tuple[ShownRender, ...] = ()
+
+
+def spans_of(body: ConversationView, typed: set[str], width: int | None = None) -> Iterator[Span]:
+    """Yield *body* as text, up to the first part that may still change; drawings in lines of at most *width* cells."""
+    gap, first = "", True
+    for message in body.recent:
+        if message.role == "user":
+            if message.text and message.text not in typed:
+                yield Span((message.id, "user"), f"{gap}> {visible(message.text)}\n", note=True)
+                gap = "\n"
+            continue
+        if text := visible(message.text.rstrip(HELD) if message.open else message.text):
+            end = "" if message.open or message.continued else "\n"
+            by = "" if message.speaker is None else f"{one_line(message.speaker)}:\n"
+            yield Span((message.id, "text"), f"{gap}{by}{text}{end}", open=message.open)
+            gap = "" if message.continued else "\n"
+        if message.open:
+            return
+        for call in message.calls:
+            question, line = call.question, f"· {one_line(call.shown)} … "
+            if question and question.status == "open":
+                line += "\n".join(("asks", *question_lines(question), *(keys(question) if first else ()), ""))
+                key, question_shown = (question.id, "first" if first else "later"), question if first else None
+                yield Span(key, line, note=True, question=question_shown)
+                first = False
+            elif not is_running(call):
+                yield Span((call.id, "call"), f"{line}{ended(call)}\n", note=True)
+                yield Span((call.id, "drawn"), drawn(call.renders, width), renders=call.renders)
+            elif question or not body.closed:  # the line is finished later
+                yield Span((call.id, "call"), line + (ended(call) if question else ""), note=True, open=True)
+                if not body.closed:
+                    return
+            else:
+                yield Span((call.id, "waits"), f"{line}{ended(call)}\n", note=True)
+            gap = "\n"
+    if body.closed:
+        ends = ((run, words) for run in body.runs if (words := end_of(run)))
+        yield from (Span((run.id, words), f"{words}\n", note=True) for run, words in ends)
+
 
 ADDRESS = "terminal:1"
 TERMINAL: ChannelSpec[object] = ChannelSpec(name="terminal", address=re.compile(r"terminal:(?P<n>\d+)"))

@@ -10,8 +10,8 @@ from agent_core.store import tables
 from agent_core.store import tables as access_tables
 from agent_core.store import tables as tool_tables
 from agent_core.store import tables as work_tables
-from channels import tables as channel_tables
-from channels.web import tables as web_tables
+from channels import ledger as channel_tables
+from channels.web import routes as web_tables
 
 target_metadata = SQLModel.metadata
 assert tables.DEFAULT_PROJECT == 1

@@ -12,8 +12,7 @@ from agent_core.runtime.services import ChartDrawer
 from agent_core.tools.render import chart, table
 from app.api.bodies.derived import RequestBody
 from app.channels import CHANNELS
-from channels.base import ShownRender
-from channels.spec import ChannelPreview
+from channels.spec import ChannelPreview, ShownRender
 
 T = TypeVar("T")
 MAX_TITLE = 200

@@ -7,8 +7,7 @@ from urllib.parse import quote
 import typer
 
 from app.cli.printing import AsJson, Column, age, connect, every, line, listed, request, row
-from channels.legible import exact, unmistakable
-from channels.plain import people
+from channels.text import exact, people, unmistakable
 
 approvals = typer.Typer(help="Approvals: questions to people about calls.", no_args_is_help=True)
 Wanted = Annotated[str, typer.Option(help="open, approved, denied, expired, cancelled, or any.")]

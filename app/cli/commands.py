@@ -22,7 +22,7 @@ from app.cli.tools_import import import_tools
 from app.cli.web_keys import web_keys
 from app.cli.widget import widget
 from app.printer import say
-from channels.legible import as_json, one_line
+from channels.text import as_json, one_line
 
 if TYPE_CHECKING:
     from app.cli.client import Client
@@ -304,7 +304,7 @@ def simulate_slack(
     ] = False,
 ) -> None:
     """Serve a stand-in of Slack on this machine, with a page to talk in, until Ctrl-C."""
-    from channels.slack.testing.command import simulate as run
+    from channels.slack.testing.page import simulate as run
 
     run(port=port, app_url=app_url, signing_secret=signing_secret, socket_mode=socket_mode)
 

@@ -13,7 +13,7 @@ import typer
 from app.cli.mcp_servers import Server, mcp, path_of
 from app.cli.printing import connect, request, row
 from app.printer import say
-from channels.legible import one_line, visible
+from channels.text import one_line, visible
 
 if TYPE_CHECKING:
     from app.cli.client import Client

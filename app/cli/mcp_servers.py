@@ -8,7 +8,7 @@ import typer
 
 from app.cli.printing import AsJson, Column, age, every, indented, line, listed, request, row, short
 from app.printer import say
-from channels.legible import one_line
+from channels.text import one_line
 
 mcp = typer.Typer(help="MCP servers.", no_args_is_help=True)
 DEEP = "    "

@@ -13,7 +13,7 @@ import typer
 
 from agent_core import shorten
 from app.printer import say
-from channels.legible import as_json, one_line, visible
+from channels.text import as_json, one_line, visible
 
 if TYPE_CHECKING:
     from app.cli.client import Client

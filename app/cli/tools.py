@@ -12,7 +12,7 @@ from app.cli.client import ServerRefused, Unreachable
 from app.cli.mcp_servers import is_server, show_server
 from app.cli.printing import AsJson, Column, every, indented, line, listed, request, row, short, show
 from app.printer import say
-from channels.legible import one_line
+from channels.text import one_line
 
 tools = typer.Typer(help="Tools: what agents can do.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The tool's name or id.", metavar="NAME")]

@@ -37,7 +37,7 @@ def snippet(
     """Print the lines to write into a page."""
     from app.setting_texts import web_address
     from app.settings import load_settings
-    from channels.web.snippet import Snippet, UnknownScript
+    from channels.web.frame_page import Snippet, UnknownScript
 
     if frame and (launcher or pinned):
         raise typer.BadParameter("An iframe goes without --launcher and --pinned.", param_hint="--frame")

@@ -20,7 +20,7 @@ from agent_core.servers import PREFIX
 from app.offline_kinds import OfflineKinds, taken_names
 from app.openapi_import.document import Document, Json
 from app.openapi_import.operation import NoTool, tool_of
-from channels.legible import one_line
+from channels.text import one_line
 
 HEADER = "# Made by `parley tools import`"
 _DIGEST = "# digest: "

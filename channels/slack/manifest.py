@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from channels.slack.inbound.intake import ASK_MESSAGE
+from channels.slack.intake import ASK_MESSAGE
 from channels.slack.settings import PROMPTS
 
 NAME = "Parley"

@@ -1,13 +1,72 @@
-"""What an agent configures of Slack: where it answers, and how. Pure; ids are opaque."""
+"""A thread of Slack: where a session lives, and for whom it is answered now."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import msgspec
 
 from agent_core import ChannelConflict, Definition, InvalidInput
 from channels.spec import AgentSettings
+
+_KIND = "slack"
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A conversation: the thread at *root* of a channel of the workspace *team*; *enterprise* is its organisation.
+
+    *user*, of *user_team*, wrote what is answered now; Slack wants both for a stream outside direct messages. *title*
+    is that of the session that the first answer opens. *agent* names who answers; with *allow_mentions* its words may
+    mention users. *loading* is what is shown while it works.
+    """
+
+    team: str
+    channel: str
+    root: str
+    user: str
+    user_team: str
+    enterprise: str | None = None
+    is_dm: bool = False
+    title: str | None = None
+    agent: str | None = None
+    allow_mentions: bool = False
+    loading: tuple[str, ...] = ()
+
+    @property
+    def address(self) -> str:
+        """Return the session's address, which no other thread, workspace or channel has."""
+        return f"{_KIND}:{self.enterprise or '-'}:{self.team}:{self.channel}:{self.root}"
+
+    def data(self) -> dict[str, Any]:
+        """Return the thread as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> "Thread":
+        """Return the thread that `data` gave; fields of a newer version are passed over."""
+        return cls(**{name: value for name, value in data.items() if name in cls.__dataclass_fields__})
+
+
+# Bolt and the SDK read these with `int` and compare them as they are: an odd one would be an error of theirs.
+_TIMESTAMP = re.compile(r"[0-9]{1,11}", re.ASCII)
+_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}", re.ASCII)
+FORM, SHORT = "application/x-www-form-urlencoded", 1_000
+"""The media type of Slack's look at our certificate, and the bytes that it takes at most."""
+UNSIGNED = "The request has no valid signature of Slack's that is at most five minutes old."
+
+
+def signature(headers: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the timestamp and the signature that *headers* have, not yet verified; None unless both are valid."""
+    timestamp, signed = headers.get("x-slack-request-timestamp", ""), headers.get("x-slack-signature", "")
+    return (timestamp, signed) if _TIMESTAMP.fullmatch(timestamp) and _SIGNATURE.fullmatch(signed) else None
+
+
+def unsigned_bytes(headers: Mapping[str, str]) -> int:
+    """Return how many bytes may be read of a request that is not signed: a short form may be Slack's `ssl_check`."""
+    return SHORT if headers.get("content-type", "").startswith(FORM) else 0
+
 
 NAME = "slack"
 MAX_LOADING = 10

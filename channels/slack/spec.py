@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from agent_core import Core, Responder
-from channels.base import Records, ShownRender
 from channels.slack.settings import NAME, SETTINGS
-from channels.spec import ChannelPreview, ChannelSpec
+from channels.spec import ChannelPreview, ChannelSpec, Records, ShownRender
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -60,7 +59,7 @@ def no_socket(settings: "SlackProcess") -> str | None:
 
 def preview(render: ShownRender) -> ChannelPreview:
     """Return the form of *render* that Slack is sent first."""
-    from channels.slack.outbound.drawn.choose import choose, ladder_of  # noqa: PLC0415 - needed for previews alone
+    from channels.slack.charts import choose, ladder_of  # noqa: PLC0415 - needed for previews alone
 
     ladder = ladder_of(render)
     if ladder is None:

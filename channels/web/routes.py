@@ -1,9 +1,12 @@
-"""What a browser loads: the demo page, its visitor's token, and the scripts of page and widget."""
+"""The table of the web channel: scripts of the widget that were given out."""
 
+import base64
 import hashlib
 import html
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -12,19 +15,136 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Depends, Header, Query, Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+from pydantic import Field as pydantic_Field
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    UniqueConstraint,
+    delete,
+    func,
+    select,
+    update,
+)
+from sqlmodel import Field, SQLModel
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from agent_core import Actor, AgentObject, Core, Forbidden, RateLimited, new_id
-from channels.default_agent import PREFERRED
-from channels.legible import visible
-from channels.web.demo import Door, Unauthorized
-from channels.web.demo_page import PAGE, TOKEN, DemoPage, OfferedAgent, address, choose, fill, states_address
-from channels.web.identity import COOKIE_SECONDS, Principal, Token, TokenSigner
-from channels.web.settings import settings_of
-from channels.web.versions import WidgetVersions, digest_of
-from channels.web.visitor_ids import fault_of_id, fault_of_name
+from agent_core import Actor, AgentObject, Clock, Core, Forbidden, RateLimited, SystemClock, new_id
+from channels.spec import PREFERRED, ChannelSpec, Records
+from channels.text import visible
+from channels.web.demo import (
+    PAGE,
+    TOKEN,
+    DemoPage,
+    Door,
+    OfferedAgent,
+    Unauthorized,
+    address,
+    choose,
+    fill,
+    states_address,
+)
+from channels.web.identity import COOKIE_SECONDS, Principal, Token, TokenSigner, fault_of_id, fault_of_name
+from channels.web.settings import NAME as SETTINGS_NAME
+from channels.web.settings import SETTINGS, settings_of
+
+# SQLModel types `__tablename__` as a declared_attr, though it takes a string:
+# pyright: reportAssignmentType=false
+
+
+Key = BigInteger().with_variant(Integer, "sqlite")
+
+
+class WidgetFileRow(SQLModel, table=True):
+    """A script of the widget's version *build*, as a server of this database has given it out.
+
+    *digest* is the SHA-256 of *content* as URL-safe base64; *served_at* is when a server last started with the build,
+    in milliseconds.
+    """
+
+    __tablename__ = "widget_file"
+    __table_args__ = (UniqueConstraint("build", "name"), Index("ix_widget_file_name", "name", "digest"))
+
+    key: int = Field(default=None, sa_column=Column(Key, primary_key=True, autoincrement=True))
+    build: str = Field(sa_column=Column(String(40), nullable=False))
+    name: str = Field(sa_column=Column(String(60), nullable=False))
+    digest: str = Field(sa_column=Column(String(44), nullable=False))
+    content: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    served_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
+KEPT = 20
+"""Builds that are kept, by when a server last started with them."""
+_HELD = 32
+"""Scripts that are held in memory, of at most some 100 kB each."""
+_FILE: Table = vars(WidgetFileRow)["__table__"]
+
+
+def digest_of(content: bytes) -> str:
+    """Return the SHA-256 of *content*, by whose beginning an address names a chunk."""
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode()
+
+
+class WidgetVersions:
+    """What was given out, in *records*."""
+
+    def __init__(self, records: Records, clock: Clock) -> None:
+        self._records, self._clock = records, clock
+        self._held: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+
+    async def keep(self, build: str, files: Mapping[str, bytes]) -> None:
+        """Keep the *files* of *build*, by name, and remove what is older than the last `KEPT` builds.
+
+        Any number of processes may do so at once.
+        """
+        now = self._clock.now()
+        await self._records.write(lambda connection: _keep(connection, build, files, now))
+
+    async def find(self, build: str, name: str) -> bytes | None:
+        """Return the script *name* of *build*; None for one that is not kept."""
+        query = select(_FILE.c.content).where(_FILE.c.build == build, _FILE.c.name == name)
+        return await self._read((build, name), query)
+
+    async def find_chunk(self, name: str, version: str) -> bytes | None:
+        """Return the script *name* whose digest begins with *version*; None for one that is not kept."""
+        begins = _FILE.c.digest.startswith(version, autoescape=True)
+        return await self._read((version, name), select(_FILE.c.content).where(_FILE.c.name == name, begins).limit(1))
+
+    async def _read(self, key: tuple[str, str], query: Any) -> bytes | None:
+        if (held := self._held.get(key)) is not None:
+            self._held.move_to_end(key)
+            return held
+        content = await self._records.read(lambda connection: connection.execute(query).scalar())
+        if content is not None:
+            self._held[key] = content
+            while len(self._held) > _HELD:
+                self._held.popitem(last=False)
+        return content
+
+
+def _keep(connection: Connection, build: str, files: Mapping[str, bytes], now: int) -> None:
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415 - three megabytes that SQLite does without
+    else:
+        from sqlalchemy.dialects.sqlite import insert  # noqa: PLC0415 - as above
+    seen = connection.execute(update(_FILE).where(_FILE.c.build == build).values(served_at=now)).rowcount
+    if seen < len(files):
+        rows = [
+            {"build": build, "name": name, "digest": digest_of(content), "content": content, "served_at": now}
+            for name, content in sorted(files.items())
+        ]
+        connection.execute(insert(_FILE).on_conflict_do_nothing(), rows)
+    latest = func.max(_FILE.c.served_at).desc()
+    older = select(_FILE.c.build).group_by(_FILE.c.build).order_by(latest, _FILE.c.build).offset(KEPT).limit(1000)
+    connection.execute(delete(_FILE).where(_FILE.c.build.in_(older.subquery().select())))
+
 
 STATIC = Path(__file__).parent / "static"
 MANIFEST = STATIC / "widget.json"
@@ -93,7 +213,7 @@ class TokenBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
     actor: VisitorId | VisitorActor
     agent: Name
-    ttl: int = Field(3600, ge=1, le=DAY)
+    ttl: int = pydantic_Field(3600, ge=1, le=DAY)
     tool_context: Annotated[dict[str, Any], AfterValidator(_context)] | None = None
 
 
@@ -339,3 +459,16 @@ def token_answer(token: Token, status: int = 200) -> Response:
     ends = datetime.fromtimestamp(token.expires, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     body = msgspec.json.encode({"token": token.text, "expires_at": ends, "id": token.id})
     return Response(body, status, {"Cache-Control": "no-store"}, "application/json")
+
+
+@asynccontextmanager
+async def serve(_core: Core, records: Records, _settings: object, *, socket: bool) -> "AsyncGenerator[APIRouter]":  # noqa: ARG001
+    """Serve the scripts of the widget, and keep them for pages that pin this version."""
+    versions = WidgetVersions(records, SystemClock())
+    await versions.keep(widget().build, widget_files())
+    yield script_router(versions)
+
+
+WEB: ChannelSpec[object] = ChannelSpec(
+    name=SETTINGS_NAME, address=re.compile(r"web:(?P<id>.+)"), settings=SETTINGS, serve=serve
+)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from agent_core import Actor
-from channels.web.identity import Principal
-from channels.web.visitor_ids import MAX_ID, fault_of_id, fault_of_name
+from channels.web.identity import MAX_ID, Principal, fault_of_id, fault_of_name
 
 if TYPE_CHECKING:
     from jwt.types import Options

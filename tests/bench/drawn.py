@@ -15,8 +15,8 @@ import msgspec
 
 from agent_core.charts.draw import BOUNDS, Drawer, DrawingFailed
 from agent_core.charts.text import csv_of
-from channels.base import ShownRender
-from channels.slack.outbound.drawn.choose import choose, ladder_of
+from channels.slack.charts import choose, ladder_of
+from channels.spec import ShownRender
 from tests.agent_core.charts.drawings import bar, endless
 from tests.agent_core.charts.specs import corpus
 from tests.bench.table import Goal, Row

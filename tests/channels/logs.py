@@ -10,7 +10,7 @@ import msgspec
 
 from agent_core import Event, Fact, Live
 from agent_core.events import LIVE
-from channels.base import ConversationView
+from channels.spec import ConversationView
 from channels.view import EMPTY, view
 
 GOLDEN = Path(__file__).parent.parent / "golden"

@@ -9,8 +9,7 @@ import msgspec
 from fastapi import APIRouter, Request
 
 from agent_core import Actor, Core, Decider, Decision, Definition, Inbound, InvalidInput, Text
-from channels.base import Records
-from channels.spec import AgentSettings, ChannelSpec
+from channels.spec import AgentSettings, ChannelSpec, Records
 from channels.view import EMPTY, view
 
 NAME = "room"

@@ -2,7 +2,7 @@
 
 from agent_core import events as e
 from agent_core.messages import CallOutcome
-from channels.base import CallView
+from channels.spec import CallView
 from tests.channels.logs import Emitter, fold
 
 

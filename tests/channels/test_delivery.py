@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from agent_core import Actor, Decider, Decision, Event, Fact, NotFound, Text, TextDelta
 from agent_core import events as e
 from agent_core.testing import FakeClock
-from channels.base import MessageLimits, NotShown, Stop
 from channels.delivery import Deferred, Delivery, NullOutbox, Unfinished
-from channels.segments import Segment, border, cut
-from channels.view import EMPTY
+from channels.spec import MessageLimits, NotShown, Stop
+from channels.view import EMPTY, Segment, border, cut
 from tests.cases import for_each
 from tests.channels.logs import NAMES, Emitter, expected, fold, golden
 from tests.channels.slack.answers import ticking

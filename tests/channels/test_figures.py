@@ -10,14 +10,14 @@ from agent_core.charts.made import columns_of, made_chart, made_table
 from agent_core.providers.demo import figures_asked
 from agent_core.testing import FakeClock
 from app.cli.chat.painting import painted
-from channels.base import ConversationView, ShownRender
 from channels.delivery import Delivery, NullOutbox
-from channels.plain import drawn
-from channels.segments import Segment, cut
-from channels.slack.outbound.blocks import payloads
-from channels.slack.outbound.drawn.choose import Ladders, choose
+from channels.slack.blocks import payloads
+from channels.slack.charts import Ladders, choose
 from channels.slack.testing.blocks import check
+from channels.spec import ConversationView, ShownRender
 from channels.terminal import ADDRESS, Terminal
+from channels.text import drawn
+from channels.view import Segment, cut
 from tests.agent_core.stage import ANN
 from tests.cases import for_each
 from tests.channels.logs import GOLDEN, fold, golden

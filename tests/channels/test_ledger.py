@@ -9,9 +9,8 @@ from sqlalchemy import delete
 from agent_core import Actor, Core, Definition
 from agent_core.store.database import Database
 from agent_core.testing import FakeClock, ScriptedProvider
-from channels.base import LedgerEntry
-from channels.ledger import LEASE, Ledger, LostPlace, UploadEntry
-from channels.tables import PlaceRow
+from channels.ledger import LEASE, Ledger, LostPlace, PlaceRow, UploadEntry
+from channels.spec import LedgerEntry
 from tests.conftest import Fresh
 
 ANN = Actor("ann", "user")

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from channels.legible import as_json, doubt, exact, one_line, unmistakable, visible
+from channels.text import as_json, doubt, exact, one_line, unmistakable, visible
 from tests.cases import for_each
 
 VECTORS = json.loads((Path(__file__).parents[1] / "golden/legible.json").read_text("utf-8"))

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.markdown_tables import aligned_tables, before_table
+from channels.terminal import aligned_tables, before_table
 from tests.cases import for_each
 
 WRITTEN = "Here:\n\n| Name | People |\n|---|---|\n| Oslo `x\\|y` | 717,710 |\n| Bergen | 9 |\n\nThat is all | of it."

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from agent_core import ContentLeftOut, RunCompleted, RunStarted, Usage
-from channels.plain import UNSEEN, end_of
-from channels.segments import Segment, cut
-from channels.slack.outbound.picture import picture
+from channels.slack.picture import picture
+from channels.text import UNSEEN, end_of
+from channels.view import Segment, cut
 from tests.channels.logs import Emitter, fold, golden
 
 

@@ -3,16 +3,14 @@
 import pytest
 
 from agent_core import Event
-from channels import figures, plain
-from channels.base import ConversationView, ShownRender
-from channels.segments import Segment, cut
-from channels.slack.outbound.drawn import choose
-from channels.slack.outbound.drawn.choose import ladder_of
-from channels.slack.outbound.drawn.form import Form
-from channels.slack.outbound.drawn.ladder import Ladder
-from channels.slack.outbound.drawn.room import MESSAGE
-from channels.slack.outbound.picture import MAX_RENDER, Words, markdown_of, picture, tail
-from channels.spans import spans_of
+from channels import text
+from channels.slack import charts
+from channels.slack.charts import ladder_of
+from channels.slack.picture import MAX_RENDER, Words, markdown_of, picture, tail
+from channels.slack.tables import MESSAGE, Form, Ladder
+from channels.spec import ConversationView, ShownRender
+from channels.terminal import spans_of
+from channels.view import Segment, cut
 from tests.channels.logs import fold, golden
 
 TEXT = "Who drinks what\ntea: 3\ncoffee: 4"
@@ -67,12 +65,12 @@ def test_a_stream_in_slack_gets_the_text_as_it_comes():
 
 def test_a_renderer_is_one_function(monkeypatch: pytest.MonkeyPatch):
     """A kind that a surface has a renderer for is shown by it, in the place of the text."""
-    monkeypatch.setattr(figures, "RENDERERS", {"tally_marks": total})
+    monkeypatch.setattr(text, "RENDERERS", {"tally_marks": total})
     assert "7 people" in on_terminal()
     assert TEXT not in on_terminal()
     (render,) = (each for said in shown_of(golden("rendered")).messages for call in said.calls for each in call.renders)
     assert ladder_of(render) is None
-    monkeypatch.setattr(choose, "RENDERERS", {"tally_marks": counted})
+    monkeypatch.setattr(charts, "RENDERERS", {"tally_marks": counted})
     ladder = ladder_of(render)
     assert ladder is not None
     assert ladder.best(MESSAGE).form.text == "7 people"
@@ -81,7 +79,7 @@ def test_a_renderer_is_one_function(monkeypatch: pytest.MonkeyPatch):
 def test_no_text_breaks_out_of_its_place():
     """Escape sequences and fences in a render's text are shown as signs."""
     evil = ShownRender("ren_1", "odd", {}, "\x1b[2J```\n<!channel> *bold*")
-    assert "\x1b" not in plain.drawn([evil])
+    assert "\x1b" not in text.drawn([evil])
     tables = (
         {"columns": ["\x1b[2J"], "rows": [["\x1b]0;x\x07"]]},
         {"rows": 1},
@@ -90,7 +88,7 @@ def test_no_text_breaks_out_of_its_place():
     )
     for kind in ("table", "chart"):
         for payload in tables:
-            assert "\x1b" not in figures.figure(ShownRender("ren_1", kind, dict(payload), "\x1b", "\x1b[2J"), 80)
+            assert "\x1b" not in text.figure(ShownRender("ren_1", kind, dict(payload), "\x1b", "\x1b[2J"), 80)
     markdown = markdown_of(evil)
     assert markdown.count("```") == 2
     words = picture(shown_of(golden("rendered"))).items

@@ -11,9 +11,9 @@ from agent_core import AlreadyDecided, Channels, Definition, InvalidInput, NotAn
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from app.compose import CHANNELS, serving_channels
 from app.settings import Settings
-from channels.base import Records
+from channels.slack.settings import Thread
 from channels.slack.spec import SLACK
-from channels.slack.thread import Thread
+from channels.spec import Records
 from tests.agent_core.asking import Till, asks
 from tests.channels.room import SPEC
 from tests.conftest import ROOT, MakeCore

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import channels.terminal
 from agent_core import Actor, Decision, Event, Inbound, InvalidInput, Text
 from agent_core.testing import FakeClock
-from channels.base import (
+from channels.delivery import Delivery, NullOutbox
+from channels.spec import (
     CallStatus,
     CallView,
     ConversationView,
@@ -22,10 +23,8 @@ from channels.base import (
     ShownMessage,
     Stop,
 )
-from channels.delivery import Delivery, NullOutbox
-from channels.legible import HELD, exact, visible
-from channels.plain import end_of, question_lines
 from channels.terminal import ADDRESS, Terminal
+from channels.text import HELD, end_of, exact, question_lines, visible
 from tests.cases import for_each
 from tests.channels.logs import golden
 from tests.channels.toy import Feed

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from agent_core import Actor, InvalidInput
-from channels.base import Question
-from channels.plain import keys, question_lines, vote
-from channels.typed_forms import read_answers, typed_fields
+from channels.spec import Question
+from channels.text import keys, question_lines, read_answers, typed_fields, vote
 from tests.cases import for_each
 
 TOPPINGS = [

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from agent_core import Actor, Event, Fact, Live, Text, TextDelta, ToolCall, Usage
 from agent_core import events as e
-from channels.base import CallView, ConversationView, MessageLimits, RunView, ShownMessage
-from channels.plain import end_of
-from channels.segments import Segment, border, cut
-from channels.view import EMPTY, view
+from channels.spec import CallView, ConversationView, MessageLimits, RunView, ShownMessage
+from channels.text import end_of
+from channels.view import EMPTY, Segment, border, cut, view
 from tests.cases import for_each
 from tests.channels.logs import NAMES, Emitter, event, expected, fold, golden
 

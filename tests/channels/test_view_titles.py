@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from agent_core import ToolCall
 from agent_core import events as e
-from channels.plain import ended
+from channels.text import ended
 from tests.channels.logs import Emitter, fold
 from tests.channels.test_view import last, started
 

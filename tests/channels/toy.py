@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_core import Actor, Decider, Decision, Event, Inbound, Text
 from agent_core.testing import Level
-from channels.base import ConversationView, MessageLimits, NotShown, Ref, Stop
+from channels.spec import ConversationView, MessageLimits, NotShown, Ref, Stop
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from app.compose import create_app
 from app.serving.readers import Readers
 from app.settings import Settings
 from app.storage.keys import ApiKey, Keys
-from channels.slack.cards.blocks import APPROVE, DENY, EDIT
-from channels.slack.inbound.clicks import LATE, NOT_YOURS
+from channels.slack.cards import APPROVE, DENY, EDIT
+from channels.slack.receive import LATE, NOT_YOURS
 from channels.slack.testing import NotPossible, Team, VisibleMessage
 from channels.web.identity import TokenSigner
 from tests.agent_core.laws import check_log

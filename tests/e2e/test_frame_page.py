@@ -12,7 +12,7 @@ from playwright.async_api import Browser, FrameLocator, expect
 
 from agent_core.testing import FakeModels
 from agent_core.testing.models.builtin import builtin
-from channels.web.snippet import Snippet
+from channels.web.frame_page import Snippet
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import ROOT, Server
 from tests.e2e.sites import SHOP, EmbeddingSite, visited

@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import Browser, expect
 
-from channels.web.snippet import Snippet
+from channels.web.frame_page import Snippet
 from tests.e2e.browser import PATIENCE
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import Server

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 from playwright.async_api import Browser, expect
 
-from channels.web.snippet import Snippet
+from channels.web.frame_page import Snippet
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import Server
 from tests.e2e.sites import SHOP, EmbeddingSite, visited

@@ -39,13 +39,15 @@ from agent_core.quotas import MAX_QUOTA, AddressQuota, Quota, VisitorQuota
 from app.api.bodies.agent_fields import AgentFields
 from app.api.bodies.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK
-from channels.legible import one_line
 from channels.slack.settings import MAX_PROMPT_MESSAGE, MAX_PROMPT_TITLE, MAX_PROMPTS, Prompt, Slack
-from channels.web.pictures import MAX_DATA, MAX_POINTS
+from channels.text import one_line
+from channels.web.identity import fault_of_name
 from channels.web.settings import (
+    MAX_DATA,
     MAX_GREETING,
     MAX_LABEL,
     MAX_ORIGINS,
+    MAX_POINTS,
     MAX_PROMPT,
     MAX_TITLE,
     Anonymous,
@@ -54,7 +56,6 @@ from channels.web.settings import (
     WebFiles,
 )
 from channels.web.settings import MAX_PROMPTS as MAX_START_PROMPTS
-from channels.web.visitor_ids import fault_of_name
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000

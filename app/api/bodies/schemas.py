@@ -40,7 +40,7 @@ from app.api.bodies.wire import (
 )
 from app.api.sse import SSE
 from channels.spec import ChannelPreview
-from channels.web.face import AgentFace
+from channels.web.settings import AgentFace
 from channels.web.visible import (
     APPROVAL_CONTENTS,
     APPROVAL_OPERATORS,

@@ -22,7 +22,7 @@ from app.api.entrance.body import MAX_VALUES, READ, Scan, fault_in, no_json, rea
 from app.api.entrance.scopes import check_scope
 from app.api.problems import problem, unauthorized
 from app.serving.caps import Caps, Held
-from channels.slack.inbound.headers import UNSIGNED, signature, unsigned_bytes
+from channels.slack.settings import UNSIGNED, signature, unsigned_bytes
 from channels.web.identity import Principal
 
 SIGNED_PATHS = "/slack/"

@@ -25,7 +25,7 @@ ActorId = Annotated[str, Path(description="A person's id, whatever it contains."
 )
 async def forget_actor(wired: Wired, principal: Operator, id: ActorId) -> Response:
     """Delete one person's data, everywhere; running work of theirs is cancelled first. Their tokens end."""
-    from channels.erasing import forget_places  # noqa: PLC0415 - its tables bring megabytes that SQLite does without
+    from channels.ledger import forget_places  # noqa: PLC0415 - its tables bring megabytes that SQLite does without
 
     if id == OPERATOR.id or id.startswith(f"{OPERATOR.id}:"):
         raise InvalidInput("id", "an operator is a key, which is no person; revoke it, and delete its sessions.")

@@ -16,8 +16,7 @@ from app.api.bodies.wire import Key, KeyWithSecret, Revoked, answer, key_wire, p
 from app.api.deps import Cursor, Limit, Operator, Wired
 from app.api.entrance.body import BodyRoute
 from app.api.problems import answers
-from channels.web.identity import ACT_AS, Principal
-from channels.web.visitor_ids import fault_of_name
+from channels.web.identity import ACT_AS, Principal, fault_of_name
 
 router = APIRouter(tags=["keys"], route_class=BodyRoute)
 GRACE = 24 * 3600

@@ -199,7 +199,7 @@ async def post_message(
 )
 async def reply(wired: Wired, principal: Operator, id: str, body: ReplyBody) -> Response:
     """Answer the user as a person, in the agent's place; no run starts, and the agent reads it with its next step."""
-    from channels.waking import show_again  # noqa: PLC0415 - its tables bring megabytes that SQLite does without
+    from channels.ledger import show_again  # noqa: PLC0415 - its tables bring megabytes that SQLite does without
 
     by = Actor(principal.actor.id, principal.actor.kind, body.name)
     message = await wired.core.replies.give(id, body.text, by=by, key=body.idempotency_key, also=show_again)

@@ -14,10 +14,9 @@ from app.api.bodies.wire import answer, rfc3339
 from app.api.deps import Caller, Name, Services, Wired, address_of, agent_for
 from app.api.entrance.body import BodyRoute
 from app.api.problems import answers, problem
-from channels.web.face import AgentFace, face_of
 from channels.web.identity import Known
 from channels.web.routes import widget
-from channels.web.settings import settings_of
+from channels.web.settings import AgentFace, face_of, settings_of
 
 router = APIRouter(prefix="/v1/web", tags=["web"], route_class=BodyRoute)
 MAX_SECRET = 2_000

@@ -15,8 +15,8 @@ from app.api.deps import Cursor, Limit, Operator, Wired
 from app.api.entrance.body import BodyRoute
 from app.api.problems import answers
 from app.api.routes.keys import KeyName
+from channels.web.identity import MAX_ID, fault_of_name
 from channels.web.signed import MAX_PEM
-from channels.web.visitor_ids import MAX_ID, fault_of_name
 
 router = APIRouter(prefix="/v1/web/keys", tags=["web"], route_class=BodyRoute)
 KeyId = Annotated[str, Path(description="A key's id.", max_length=200)]

@@ -11,7 +11,7 @@ from app.cli.chat.ports import Port
 from app.cli.chat.slash import BRIEF
 from app.cli.json_option import json_object
 from app.settings import Settings
-from channels.legible import one_line
+from channels.text import one_line
 
 OPTION, SETTING = "--tool-context", "PARLEY_DEMO_TOOL_CONTEXT"
 

@@ -10,10 +10,10 @@ from app.cli.chat.listing import Recent, numbered
 from app.cli.chat.ports import Port
 from app.cli.chat.slash import Slash, UnknownSlash, help_text, read_slash
 from app.cli.client import Unreachable
-from channels.base import ConversationView, RunView, Screen, Stop
 from channels.delivery import Delivery, NullOutbox
-from channels.plain import queued
+from channels.spec import ConversationView, RunView, Screen, Stop
 from channels.terminal import ADDRESS
+from channels.text import queued
 
 INTERRUPT = "\x03"
 """The line that Ctrl-C makes."""

@@ -8,10 +8,8 @@ from typing import Any
 from agent_core import Actor, Decision, InvalidInput, ParleyError
 from app.cli.chat.area import Choice, InputArea
 from app.cli.chat.ports import ApprovalsPort
-from channels.base import Question
-from channels.legible import as_json, one_line
-from channels.plain import vote
-from channels.typed_forms import typed_fields
+from channels.spec import Question
+from channels.text import as_json, one_line, typed_fields, vote
 
 HINT = "Up, Down and Enter, or the key · Esc: write a message instead"
 

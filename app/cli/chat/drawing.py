@@ -17,8 +17,8 @@ from rich.text import Text
 from rich.theme import Theme
 
 from app.cli.chat.growing import Growing, closed_fence, tail
-from channels.legible import visible
-from channels.markdown_tables import aligned_tables, before_table
+from channels.terminal import aligned_tables, before_table
+from channels.text import visible
 from channels.wide_tables import table_or_code
 
 WIDEST = 120

@@ -18,10 +18,9 @@ from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle, note
 from app.cli.chat.once import answer
 from app.cli.chat.painting import painted
 from app.cli.chat.ports import ApprovalsPort, Port
-from channels.base import CallView, ConversationView, MessageLimits, Question, Ref, RunView, ShownRender, Stop
-from channels.legible import one_line, visible
-from channels.plain import ended, is_running, keys, responders_of, said_by
-from channels.spans import Span, spans_of
+from channels.spec import CallView, ConversationView, MessageLimits, Question, Ref, RunView, ShownRender, Stop
+from channels.terminal import Span, spans_of
+from channels.text import ended, is_running, keys, one_line, responders_of, said_by, visible
 
 
 async def talk_live(

@@ -4,10 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from agent_core import ChartLine, PlainChart, chart_lines, chart_of
-from channels.base import ShownRender
-from channels.figures import MAX_TEXT, titled
-from channels.legible import visible
-from channels.plain import drawn
+from channels.spec import ShownRender
+from channels.text import MAX_TEXT, drawn, titled, visible
 
 _COLOURS = (36, 33, 32, 35, 34, 31)
 """Cyan, yellow, green, magenta, blue, red of the terminal's own palette, for one series after another."""
@@ -18,7 +16,7 @@ _DRAWN = ("table", "chart")
 
 
 def painted(renders: Sequence[ShownRender], width: int) -> str:
-    """Return *renders* as text with colours, each after an empty line; see `channels.plain.drawn`."""
+    """Return *renders* as text with colours, each after an empty line; see `channels.text.drawn`."""
     return "".join(_painted(each, width) for each in renders)
 
 

@@ -11,8 +11,8 @@ from app.cli.chat.once import QUEUED, STOPPING, WAITS
 from app.cli.chat.ports import Port
 from app.cli.chat.slash import Slash, UnknownSlash, help_text, read_slash
 from app.cli.client import Unreachable
-from channels.base import ConversationView, RunView, Stop
 from channels.delivery import Delivery, NullOutbox
+from channels.spec import ConversationView, RunView, Stop
 from channels.terminal import ADDRESS
 
 SETTLING = frozenset({"run.waiting", "run.completed", "run.failed", "run.cancelled"})

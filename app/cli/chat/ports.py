@@ -19,9 +19,9 @@ from agent_core import (
 )
 from app.cli.remote import Remote, running_server
 from app.settings import load_settings
-from channels.default_agent import default_agent
 from channels.delivery import EventSource
-from channels.legible import one_line
+from channels.spec import default_agent
+from channels.text import one_line
 
 
 class Named(Protocol):

@@ -1,8 +1,6 @@
 """A Slack stand-in: a local server that speaks the parts of Slack that Parley uses, as strictly as Slack does."""
 
-from channels.slack.testing.app import EVENTS, App
-from channels.slack.testing.deliveries import Notification
-from channels.slack.testing.faults import Armed, InjectedFault
+from channels.slack.testing.deliveries import EVENTS, App, Armed, InjectedFault, Notification
 from channels.slack.testing.page import StandInPage
 from channels.slack.testing.server import ApiCall, SlackStandIn
 from channels.slack.testing.shown import Button, SessionShown, VisibleMessage

@@ -1,14 +1,23 @@
 """What a message may hold: Slack's checks of texts, blocks, chunks and metadata."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
-from channels.slack.testing.asked import Arguments, MethodFailed
-from channels.slack.testing.block_shapes import ShapeProblem
-from channels.slack.testing.blocks import check
-from channels.slack.testing.world import Json, Stream, TaskCard
-from channels.slack.web_api import limits
+from channels.slack import limits
+from channels.slack.testing import deliveries as payloads
+from channels.slack.testing.blocks import ShapeProblem, check, check_view
+from channels.slack.testing.world import (
+    Arguments,
+    Channel,
+    Json,
+    MethodContext,
+    MethodFailed,
+    SimulatedWorkspace,
+    SlackMessage,
+    Stream,
+    TaskCard,
+)
 
 _STATUSES = {"pending", "in_progress", "complete", "error"}
 _MAX_METADATA = 16_384  # bytes; Slack names no figure, only the error
@@ -156,3 +165,261 @@ def _is_source(value: Any) -> bool:
 
 def _bad_chunk(n: int, name: str, message: str) -> MethodFailed:
     return MethodFailed("invalid_chunks", f"[ERROR] {message} [json-pointer:/chunks/{n}/{name}]")
+
+
+def post(context: MethodContext, arguments: Arguments) -> Json:
+    """`chat.postMessage`."""
+    channel = context.channel(arguments.need("channel"), write=True)
+    message = _composed(context, arguments, channel)
+    message.thread_ts = thread_of(channel, arguments.text("thread_ts"))
+    message.metadata = metadata_of(arguments)
+    channel.messages[message.ts] = message
+    session = channel.sessions.get(message.root)
+    if session is not None:
+        session.loading = ""  # the app's next message clears it
+    context.notify(channel, payloads.message(context.workspace, channel, message))
+    return {"channel": channel.id, "ts": message.ts, "message": payloads.as_json(message, context.app_id)}
+
+
+def post_ephemeral(context: MethodContext, arguments: Arguments) -> Json:
+    """`chat.postEphemeral`."""
+    channel = context.channel(arguments.need("channel"), write=True)
+    if (user := arguments.need("user")) not in channel.members:
+        raise MethodFailed("user_not_in_channel")
+    message = _composed(context, arguments, channel)
+    message.thread_ts, message.to = arguments.text("thread_ts") or None, user
+    channel.ephemeral.append(message)
+    return {"message_ts": message.ts}
+
+
+def update(context: MethodContext, arguments: Arguments) -> Json:
+    """`chat.update`; what is not given goes away with the old content, metadata stays."""
+    channel = context.channel(arguments.need("channel"))
+    message = owned(context, channel, arguments.need("ts"), "cant_update_message")
+    if message.stream is not None and not message.stream.settled(context.now):
+        raise MethodFailed("streaming_state_conflict")
+    if len(arguments.text("text")) > limits.TEXT.value:
+        raise MethodFailed("msg_too_long")
+    composed = _composed(context, arguments, channel)
+    before = payloads.as_json(message, context.app_id)
+    message.text, message.blocks, message.stream = composed.text, composed.blocks, None
+    message.metadata = metadata_of(arguments) or message.metadata
+    if not message.blocks:
+        message.edited = {"user": message.user, "ts": composed.ts}
+    context.notify(channel, payloads.changed(context.workspace, channel, message, before, composed.ts))
+    body = payloads.as_json(message, context.app_id)
+    return {"channel": channel.id, "ts": message.ts, "text": message.text, "message": body}
+
+
+def delete(context: MethodContext, arguments: Arguments) -> Json:
+    """`chat.delete`."""
+    channel = context.channel(arguments.need("channel"))
+    message = owned(context, channel, arguments.need("ts"), "cant_delete_message")
+    before = payloads.as_json(message, context.app_id)
+    channel.remove(message)
+    context.notify(channel, payloads.gone(context.workspace, channel, message, before, channel.stamp(context.now)))
+    return {"channel": channel.id, "ts": message.ts}
+
+
+def permalink(context: MethodContext, arguments: Arguments) -> Json:
+    """`chat.getPermalink`."""
+    channel = context.channel(arguments.need("channel"))
+    if (ts := arguments.need("message_ts")) not in channel.messages:
+        raise MethodFailed("message_not_found")
+    link = f"{context.base_url}archives/{channel.id}/p{ts.replace('.', '')}"
+    return {"channel": channel.id, "permalink": link}
+
+
+def react(context: MethodContext, arguments: Arguments) -> Json:
+    """`reactions.add`."""
+    channel = context.channel(arguments.need("channel"))
+    message = channel.messages.get(arguments.need("timestamp"))
+    if message is None:
+        raise MethodFailed("message_not_found")
+    who = message.reactions.setdefault(arguments.need("name"), [])
+    if context.workspace.bot.id in who:
+        raise MethodFailed("already_reacted")
+    who.append(context.workspace.bot.id)
+    return {}
+
+
+def owned(context: MethodContext, channel: Channel, ts: str, code: str) -> SlackMessage:
+    """Return the app's own message at *ts*; raises `message_not_found`, or *code* for another author's."""
+    message = channel.messages.get(ts)
+    if message is None or message.subtype == "tombstone":
+        raise MethodFailed("message_not_found")
+    if message.user != context.workspace.bot.id:
+        raise MethodFailed(code)
+    return message
+
+
+def thread_of(channel: Channel, thread_ts: str, code: str = "cannot_reply_to_message") -> str | None:
+    """Return the root of a thread, which must be one; raises *code*."""
+    if not thread_ts:
+        return None
+    root = channel.messages.get(thread_ts)
+    if root is None and not channel.replies(thread_ts):
+        raise MethodFailed(code)
+    if root is not None and root.thread_ts not in (None, root.ts):
+        raise MethodFailed(code)
+    return thread_ts
+
+
+def _composed(context: MethodContext, arguments: Arguments, channel: Channel) -> SlackMessage:
+    """Make a message of the app out of text, Markdown or blocks; its `ts` is new."""
+    text, markdown, blocks = arguments.text("text"), arguments.text("markdown_text"), blocks_of(arguments)
+    if markdown and (text or blocks is not None):
+        raise MethodFailed("markdown_text_conflict")
+    if len(markdown) > limits.MARKDOWN_TEXT.value:
+        raise MethodFailed("msg_too_long")
+    if not text and not markdown and not blocks:
+        raise MethodFailed("no_text")
+    if markdown:
+        text, blocks = markdown, [{"type": "markdown", "text": markdown}]
+    if arguments.text("username") or arguments.text("icon_emoji") or arguments.text("icon_url"):
+        context.need_scope("chat:write.customize")
+    bot = context.workspace.bot
+    return SlackMessage(
+        channel.stamp(context.now),
+        bot.id,
+        text[: limits.TEXT_HARD.value],
+        team=context.workspace.id,
+        bot_id=context.workspace.bot_id,
+        blocks=blocks or [],
+        username=arguments.text("username") or None,
+    )
+
+
+_PAGE = 1000
+_KINDS = {"channel": "channels", "group": "groups", "im": "im", "mpim": "mpim"}
+
+
+def auth_test(context: MethodContext, _: Arguments) -> Json:
+    """`auth.test`."""
+    workspace = context.workspace
+    body: Json = {"url": context.base_url, "team": workspace.name, "user": workspace.bot.name, "team_id": workspace.id}
+    body |= {"user_id": workspace.bot.id, "bot_id": workspace.bot_id, "is_enterprise_install": False}
+    return body | ({"enterprise_id": workspace.enterprise} if workspace.enterprise else {})
+
+
+def replies(context: MethodContext, arguments: Arguments) -> Json:
+    """`conversations.replies`: the root, then the answers; metadata only where it is asked for."""
+    channel = _readable(context, arguments)
+    ts = arguments.need("ts")
+    if (message := channel.messages.get(ts)) is None and not channel.replies(ts):
+        raise MethodFailed("thread_not_found")
+    root = message.root if message else ts
+    within = [each for each in channel.thread(root) if each.ts == root or _within(arguments, each.ts)]
+    body = _page(context, arguments, within)
+    for each in body["messages"]:
+        if each["ts"] == root and (answers := channel.replies(root)):
+            each |= {"thread_ts": root, "reply_count": len(answers), "latest_reply": answers[-1].ts}
+    return body
+
+
+def history(context: MethodContext, arguments: Arguments) -> Json:
+    """`conversations.history`: the newest first, no answers of threads."""
+    channel = _readable(context, arguments)
+    within = [m for m in channel.messages.values() if m.root == m.ts and _within(arguments, m.ts)]
+    return _page(context, arguments, within[::-1])
+
+
+def info(context: MethodContext, arguments: Arguments) -> Json:
+    """`conversations.info`."""
+    channel = context.channel(arguments.need("channel"))
+    context.need_scope(f"{_KINDS[channel.kind]}:read")
+    return {"channel": channel_json(context.workspace, channel)}
+
+
+def members(context: MethodContext, arguments: Arguments) -> Json:
+    """`conversations.members`."""
+    channel = context.channel(arguments.need("channel"))
+    context.need_scope(f"{_KINDS[channel.kind]}:read")
+    return {"members": sorted(channel.members), "response_metadata": {"next_cursor": ""}}
+
+
+def open_im(context: MethodContext, arguments: Arguments) -> Json:
+    """`conversations.open`, with one person."""
+    users = arguments.texts("users")
+    if len(users) != 1 or users[0] not in context.workspace.users:
+        raise MethodFailed("user_not_found")
+    context.need_scope("im:write")
+    channel = context.workspace.im(users[0])
+    return {"channel": {"id": channel.id}}
+
+
+def user(context: MethodContext, arguments: Arguments) -> Json:
+    """`users.info`."""
+    user = context.workspace.users.get(arguments.need("user"))
+    if user is None:
+        raise MethodFailed("user_not_found")
+    return {"user": user.as_json(email="users:read.email" in context.workspace.scopes)}
+
+
+def group_users(context: MethodContext, arguments: Arguments) -> Json:
+    """`usergroups.users.list`."""
+    group = context.workspace.groups.get(arguments.need("usergroup"))
+    if group is None:
+        raise MethodFailed("no_such_subteam")
+    return {"users": list(group)}
+
+
+def validate(_: MethodContext, arguments: Arguments) -> Json:
+    """`blocks.validate`: exactly one of blocks, message and view."""
+    names = [name for name in ("blocks", "message", "view") if name in arguments]
+    if len(names) != 1:
+        raise MethodFailed("invalid_arguments", "[ERROR] exactly one of blocks, message, view")
+    code = f"invalid_{names[0]}"
+    if names[0] == "view":
+        raise_problems(code, check_view(arguments.mapping("view", code)))
+    elif names[0] == "blocks":
+        raise_problems(code, check(arguments.listed("blocks", code)), "/blocks")
+    else:
+        message = arguments.mapping("message", code) or {}
+        raise_problems(code, check(message.get("blocks", [])), "/blocks")
+    return {}
+
+
+def channel_json(workspace: SimulatedWorkspace, channel: Channel) -> Json:
+    """Return the conversation object."""
+    person = next((each for each in channel.members if each != workspace.bot.id), None)
+    return {
+        "id": channel.id,
+        "name": channel.name,
+        "is_channel": channel.kind == "channel",
+        "is_group": channel.kind == "group",
+        "is_im": channel.kind == "im",
+        "is_mpim": channel.kind == "mpim",
+        "is_private": channel.kind != "channel",
+        "is_archived": channel.archived,
+        "is_shared": channel.shared,
+        "is_ext_shared": channel.shared,
+        "is_member": workspace.bot.id in channel.members,
+        "num_members": len(channel.members),
+        **({"user": person} if channel.kind == "im" else {}),
+    }
+
+
+def _readable(context: MethodContext, arguments: Arguments) -> Channel:
+    """Return a channel whose messages the app may read: one that it is in."""
+    channel = context.channel(arguments.need("channel"))
+    context.need_scope(f"{_KINDS[channel.kind]}:history")
+    if context.workspace.bot.id not in channel.members:
+        raise MethodFailed("not_in_channel")
+    return channel
+
+
+def _within(arguments: Arguments, ts: str) -> bool:
+    oldest, latest, both = arguments.text("oldest"), arguments.text("latest"), arguments.flag("inclusive")
+    after = not oldest or float(ts) > float(oldest) or (both and float(ts) == float(oldest))
+    before = not latest or float(ts) < float(latest) or (both and float(ts) == float(latest))
+    return after and before
+
+
+def _page(context: MethodContext, arguments: Arguments, messages: Sequence[SlackMessage]) -> Json:
+    limit, start = max(1, min(arguments.number("limit", _PAGE), _PAGE)), arguments.number("cursor", 0)
+    end, everything = start + limit, arguments.flag("include_all_metadata")
+    items = [payloads.as_json(each, context.app_id, metadata=everything) for each in messages[start:end]]
+    more = end < len(messages)
+    cursor = {"response_metadata": {"next_cursor": str(end)}} if more else {}
+    return {"messages": items, "has_more": more, **cursor}

@@ -1,24 +1,470 @@
-"""How the app is notified: signed requests or envelopes, with Slack's retries."""
+"""The app under test as Slack knows it: its secrets, its URLs and what it has subscribed to."""
 
 import asyncio
 import json
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 from urllib.parse import urlencode
 
 import aiohttp
+from aiohttp import WSMsgType, web
 from slack_sdk.signature import SignatureVerifier
 
 from agent_core import Clock
-from channels.slack.testing import payloads
-from channels.slack.testing.app import App
-from channels.slack.testing.faults import Faults
-from channels.slack.testing.sockets import NotAcknowledged, Sockets
-from channels.slack.testing.world import Channel, Json, SimulatedWorkspace
-from channels.slack.web_api import limits
+from channels.slack import limits
+from channels.slack.testing.world import (
+    Channel,
+    Json,
+    SimulatedWorkspace,
+    SlackMessage,
+    SlackSession,
+    Stream,
+    TaskCard,
+    User,
+    View,
+)
+
+_MESSAGES = {"message.im", "message.channels", "message.groups", "message.mpim"}
+_AGENT = {"app_home_opened", "app_context_changed", "agent_session_stopped", "agent_session_title_changed"}
+EVENTS = frozenset({"app_mention", "app_uninstalled", "tokens_revoked"} | _MESSAGES | _AGENT)
+"""What an agent subscribes to."""
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """One app, installed in every workspace of the stand-in.
+
+    *url* is where it listens, without a path (None: nowhere yet); *paths* are those of events, interactivity and
+    commands. In *socket_mode* all goes through WebSockets and nothing to *url*.
+    """
+
+    id: str = "APARLEY"
+    signing_secret: str = "stand-in-signing-secret"  # noqa: S105
+    app_token: str = "xapp-stand-in"  # noqa: S105
+    url: str | None = None
+    paths: tuple[str, str, str] = ("/slack/events", "/slack/interactivity", "/slack/commands")
+    socket_mode: bool = False
+    subscribed: frozenset[str] = EVENTS
+
+
+FaultKind = Literal[
+    "duplicate",
+    "late",
+    "out_of_order",
+    "ratelimited",
+    "server_error",
+    "answer_lost",
+    "request_lost",
+    "stream_closed",
+    "invalid_blocks",
+    "refused",
+    "deaf_socket",
+]
+"""Events are sent twice, late, or only after the next one. Calls get 429, a 5xx, or a cut connection, after or before
+their effect; streams close too early, blocks are rejected, a method is unknown. A WebSocket falls silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class InjectedFault:
+    """Strike *on* a method or a type of event (None: any) of *workspace*, from the *nth* match on, *times* times.
+
+    With *times* None it strikes until it is lifted; with *when*, only while that is true. *seconds* is the Retry-After
+    of `ratelimited` and the delay of `late`; *status* the answer of `server_error`, which has its effect all the same
+    if *effect* is set; *code* what a `refused` method says. With *block*, `invalid_blocks` strikes only a call with a
+    block of that type, in a chunk too; the answer points to it if *points*.
+    """
+
+    kind: FaultKind
+    on: str | None = None
+    workspace: str | None = None
+    nth: int = 1
+    times: int | None = 1
+    when: Callable[[], bool] | None = None
+    seconds: float = 30.0
+    status: int = 503
+    effect: bool = False
+    code: str = "unknown_method"
+    block: str | None = None
+    points: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Armed:
+    """A fault on its way: how often it matched and struck; `lift` ends it."""
+
+    fault: InjectedFault
+    matched: int = 0
+    struck: int = 0
+    lifted: bool = False
+
+    def lift(self) -> None:
+        """Let it strike no more."""
+        self.lifted = True
+
+    @property
+    def spent(self) -> bool:
+        """Whether it strikes no more."""
+        return self.lifted or (self.fault.times is not None and self.struck >= self.fault.times)
+
+    def strikes(self, on: str, workspace: str | None, blocks: Collection[str]) -> bool:
+        """Count a match and say whether it strikes."""
+        fault = self.fault
+        if self.spent or fault.on not in (None, on) or fault.workspace not in (None, workspace):
+            return False
+        if fault.when is not None and not fault.when():
+            return False
+        if fault.block is not None and fault.block not in blocks:
+            return False
+        self.matched += 1
+        if self.matched < fault.nth:
+            return False
+        self.struck += 1
+        return True
+
+
+class Faults:
+    """All faults of a stand-in."""
+
+    def __init__(self) -> None:
+        self.armed: list[Armed] = []
+
+    def add(self, fault: InjectedFault) -> Armed:
+        """Arm *fault*."""
+        self.armed.append(made := Armed(fault))
+        return made
+
+    def strike(
+        self, kind: FaultKind, on: str, workspace: str | None = None, *, blocks: Collection[str] = ()
+    ) -> InjectedFault | None:
+        """Return the fault of this *kind* that strikes now, the oldest first; the call has *blocks* of these types."""
+        matches = (each for each in self.armed if each.fault.kind == kind and each.strikes(on, workspace, blocks))
+        return next((each.fault for each in matches), None)
+
+
+def as_json(message: SlackMessage, app_id: str = "", *, metadata: bool = True) -> Json:
+    """Return *message* as `conversations.replies` and events show it."""
+    fields: Json = {"type": "message", "user": message.user, "ts": message.ts, "team": message.team}
+    stream = message.stream
+    fields["text"] = stream.markdown if stream else message.text
+    if blocks := streamed(stream) if stream else message.blocks:
+        fields["blocks"] = blocks
+    if message.bot_id:
+        fields |= {"bot_id": message.bot_id, "app_id": app_id}
+    else:
+        fields["client_msg_id"] = f"{message.ts}-{message.user}"
+    for name in ("thread_ts", "subtype", "edited", "username", "attachments", "files"):
+        if value := getattr(message, name):
+            fields[name] = value
+    if message.metadata and metadata:
+        fields["metadata"] = message.metadata
+    if message.reactions:
+        fields["reactions"] = [{"name": n, "users": who, "count": len(who)} for n, who in message.reactions.items()]
+    return fields
+
+
+def streamed(stream: Stream) -> list[Json]:
+    """Return the blocks that a stream is kept as."""
+    blocks: list[Json] = []
+    tasks = [_card(task) for task in stream.tasks]
+    if stream.plan and tasks:
+        blocks.append({"type": "plan", "title": stream.title or "Plan", "tasks": tasks})
+    for part in stream.parts:
+        match part:
+            case str():
+                blocks.append({"type": "markdown", "text": part})
+            case TaskCard() if not stream.plan:
+                blocks.append(_card(part))
+            case list():
+                blocks += part
+            case _:
+                continue
+    return blocks
+
+
+def message(workspace: SimulatedWorkspace, channel: Channel, message: SlackMessage, app_id: str = "") -> Json:
+    """Return the event of a new message."""
+    event = as_json(message, app_id)
+    root = channel.messages.get(message.thread_ts or "")
+    if root is not None:
+        event["parent_user_id"] = root.user
+    author = workspace.users.get(message.user)
+    if author is not None and author.stranger:
+        event |= {"user_team": author.team, "source_team": author.team}
+    return _of(channel, event, message.ts)
+
+
+def changed(workspace: SimulatedWorkspace, channel: Channel, message: SlackMessage, before: Json, ts: str) -> Json:
+    """Return the event of an edit, an unfurl or an update; only a person's edit has a new `edited.ts`."""
+    now = as_json(message, before.get("app_id", "")) | {"source_team": workspace.id}
+    event: Json = {"type": "message", "subtype": "message_changed", "hidden": True, "ts": ts}
+    return _of(channel, event | {"message": now, "previous_message": before}, ts)
+
+
+def gone(workspace: SimulatedWorkspace, channel: Channel, message: SlackMessage, before: Json, ts: str) -> Json:
+    """Return the event of a deletion; of a thread's root with answers it is a change into a tombstone."""
+    if message.subtype == "tombstone":
+        return changed(workspace, channel, message, before, ts)
+    event: Json = {"type": "message", "subtype": "message_deleted", "hidden": True, "ts": ts, "deleted_ts": message.ts}
+    return _of(channel, event | {"previous_message": before}, ts)
+
+
+def mention(event: Json) -> Json:
+    """Return the `app_mention` that goes with the event of a message."""
+    names = ("user", "bot_id", "app_id", "ts", "client_msg_id", "text", "thread_ts", "channel", "event_ts", "team")
+    names += ("user_team", "blocks", "attachments", "files")
+    return {"type": "app_mention", **{name: event[name] for name in names if name in event}}
+
+
+def stopped(channel: Channel, user: str, root: str, streams: list[str], ts: str) -> Json:
+    """Return the event of a press on Stop."""
+    return {
+        "type": "agent_session_stopped",
+        "channel": channel.id,
+        "user": user,
+        "thread_ts": root,
+        "streaming_message_ts": streams,
+        "event_ts": ts,
+    }
+
+
+def renamed(
+    workspace: SimulatedWorkspace, channel: Channel, user: str, root: str, session: SlackSession, old: str
+) -> Json:
+    """Return the event of a new title."""
+    event: Json = {"type": "agent_session_title_changed", "channel": channel.id, "user": user}
+    event |= {"team_id": workspace.id, "thread_ts": root, "title": session.title}
+    return event | ({"previous_title": old} if old else {})
+
+
+def envelope(
+    workspace: SimulatedWorkspace, channel: Channel | None, event: Json, app_id: str, ids: tuple[str, int]
+) -> Json:
+    """Wrap *event* as the Events API does; *ids* are its id and its time in seconds."""
+    event_id, seconds = ids
+    bot: Json = {"enterprise_id": workspace.enterprise, "team_id": workspace.id, "user_id": workspace.bot.id}
+    return {
+        "token": "deprecated",
+        "team_id": workspace.id,
+        "context_team_id": workspace.id,
+        "context_enterprise_id": workspace.enterprise,
+        "api_app_id": app_id,
+        "event": event,
+        "type": "event_callback",
+        "event_id": event_id,
+        "event_time": seconds,
+        "event_context": f"4-{event_id}",
+        "is_ext_shared_channel": channel is not None and channel.shared,
+        "authorizations": [bot | {"is_bot": True, "is_enterprise_install": False}],
+    }
+
+
+def person(user: User) -> Json:
+    """Return the person of an interaction."""
+    return {"id": user.id, "username": user.name, "name": user.name, "team_id": user.team}
+
+
+def interaction(workspace: SimulatedWorkspace, user: User, app_id: str, more: Json) -> Json:
+    """Return what all payloads of a click have, and *more*."""
+    enterprise = {"id": workspace.enterprise, "name": workspace.name} if workspace.enterprise else None
+    return {
+        "team": {"id": workspace.id, "domain": workspace.name.lower()},
+        "user": person(user),
+        "api_app_id": app_id,
+        "token": "deprecated",
+        "enterprise": enterprise,
+        "is_enterprise_install": False,
+    } | more
+
+
+def where(channel: Channel, message: SlackMessage, app_id: str) -> Json:
+    """Return the part of a click that says on which message it was."""
+    container: Json = {"type": "message", "message_ts": message.ts, "channel_id": channel.id}
+    container |= {"is_ephemeral": message.to is not None}
+    if message.thread_ts:
+        container["thread_ts"] = message.thread_ts
+    return {
+        "container": container,
+        "channel": {"id": channel.id, "name": channel.name},
+        "message": as_json(message, app_id),
+        "state": {"values": {}},
+    }
+
+
+def view(workspace: SimulatedWorkspace, opened: View, app_id: str) -> Json:
+    """Return a view as it is answered and sent."""
+    view = opened.view
+    return {
+        **view,
+        "id": opened.id,
+        "team_id": workspace.id,
+        "app_id": app_id,
+        "bot_id": workspace.bot_id,
+        "hash": opened.hash,
+        "root_view_id": opened.root,
+        "previous_view_id": opened.previous,
+        "private_metadata": view.get("private_metadata", ""),
+        "callback_id": view.get("callback_id", ""),
+        "state": view.get("state", {"values": {}}),
+    }
+
+
+def _card(task: TaskCard) -> Json:
+    card: Json = {"type": "task_card", "task_id": task.id, "title": task.title, "status": task.status}
+    for name in ("details", "output"):
+        if text := getattr(task, name):
+            section: Json = {"type": "rich_text_section", "elements": [{"type": "text", "text": text}]}
+            card[name] = {"type": "rich_text", "elements": [section]}
+    return card | ({"sources": task.sources} if task.sources else {})
+
+
+def _of(channel: Channel, event: Json, ts: str) -> Json:
+    return event | {"channel": channel.id, "channel_type": channel.kind, "event_ts": ts}
+
+
+Disconnect = Literal["warning", "refresh_requested", "link_disabled", "too_many_websockets"]
+
+
+@dataclass(slots=True, eq=False)
+class Socket:
+    """One open connection; a *deaf* one is open and silent."""
+
+    number: int
+    stream: web.WebSocketResponse
+    deaf: bool = False
+    waiting: dict[str, asyncio.Future[Json]] = field(default_factory=dict[str, asyncio.Future[Json]])
+
+
+class NotAcknowledged(Exception):
+    """The app did not take a delivery; the message is Slack's reason."""
+
+
+class Sockets:
+    """The app's connections; deliveries go round robin."""
+
+    def __init__(self, app_id: str, faults: Faults, changed: Callable[[], None], ack_within: float) -> None:
+        self.open: list[Socket] = []
+        self.opened = 0
+        self._app_id, self._faults, self._changed, self._ack_within = app_id, faults, changed, ack_within
+        self._tickets: set[str] = set()
+        self._next = 0
+
+    def ticket(self, base_url: str) -> str:
+        """Return a WebSocket address that is good once."""
+        self._tickets.add(ticket := secrets.token_urlsafe(12))
+        return f"ws{base_url.removeprefix('http')}link/?ticket={ticket}&app_id={self._app_id}"
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Serve one connection until it ends."""
+        ticket = request.query.get("ticket", "")
+        if ticket not in self._tickets:
+            raise web.HTTPForbidden(text="A ticket is good once: call apps.connections.open again.")
+        self._tickets.discard(ticket)
+        stream = web.WebSocketResponse(autoping=False)
+        await stream.prepare(request)
+        self.opened += 1
+        socket = Socket(self.opened, stream)
+        if len(self.open) >= limits.SOCKETS.value:
+            await self._say(socket, {"type": "disconnect", "reason": "too_many_websockets"})
+            await stream.close()
+            return stream
+        self.open.append(socket)
+        self._strike(socket)
+        if not socket.deaf:
+            await self._say(socket, self._hello())
+        self._changed()
+        try:
+            await self._listen(socket)
+        finally:
+            self._drop(socket)
+        return stream
+
+    async def send(self, kind: str, payload: Json, attempt: int, reason: str) -> Json:
+        """Send one envelope and return what the app answered; raises `NotAcknowledged`."""
+        if not self.open:
+            raise NotAcknowledged("connection_failed")
+        self._next += 1
+        socket = self.open[self._next % len(self.open)]
+        self._strike(socket)
+        envelope: Json = {"envelope_id": secrets.token_hex(16), "type": kind, "payload": payload}
+        envelope["accepts_response_payload"] = kind != "events_api"
+        if kind == "events_api":
+            envelope |= {"retry_attempt": attempt, "retry_reason": reason}
+        answer = asyncio.get_running_loop().create_future()
+        socket.waiting[envelope["envelope_id"]] = answer
+        try:
+            async with asyncio.timeout(self._ack_within):
+                if not socket.deaf:
+                    await self._say(socket, envelope)
+                return await answer
+        except (TimeoutError, ConnectionError):
+            raise NotAcknowledged("timeout") from None
+        finally:
+            socket.waiting.pop(envelope["envelope_id"], None)
+
+    async def disconnect(self, reason: Disconnect) -> None:
+        """Ask all connections to close: each may still acknowledge, and gets nothing new but after a mere warning."""
+        for socket in list(self.open):
+            await self._say(socket, {"type": "disconnect", "reason": reason, "debug_info": {"host": "stand-in"}})
+            if reason != "warning":
+                self.open.remove(socket)
+        self._changed()
+
+    def deafen(self) -> None:
+        """Make every open connection deaf."""
+        for socket in self.open:
+            socket.deaf = True
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for socket in list(self.open):
+            self._drop(socket)
+            with suppress(ConnectionError):
+                await socket.stream.close()
+
+    async def _listen(self, socket: Socket) -> None:
+        async for frame in socket.stream:
+            self._strike(socket)
+            if socket.deaf:
+                continue
+            match frame.type:
+                case WSMsgType.PING:
+                    await socket.stream.pong(frame.data)
+                case WSMsgType.TEXT:
+                    body: Any = json.loads(frame.data)
+                    answer = socket.waiting.get(body.get("envelope_id", ""))
+                    if answer is not None and not answer.done():
+                        answer.set_result(body.get("payload") or {})
+                case _:
+                    continue
+
+    def _strike(self, socket: Socket) -> None:
+        if not socket.deaf and self._faults.strike("deaf_socket", "socket"):
+            socket.deaf = True
+
+    async def _say(self, socket: Socket, what: Json) -> None:
+        with suppress(ConnectionError):
+            await socket.stream.send_json(what)
+
+    def _hello(self) -> Json:
+        return {
+            "type": "hello",
+            "num_connections": len(self.open),
+            "connection_info": {"app_id": self._app_id},
+            "debug_info": {"host": "stand-in", "approximate_connection_time": 18_060},
+        }
+
+    def _drop(self, socket: Socket) -> None:
+        if socket in self.open:
+            self.open.remove(socket)
+        for answer in socket.waiting.values():
+            if not answer.done():
+                answer.set_exception(ConnectionError("the connection ended"))
+        self._changed()
+
 
 DeliveryKind = Literal["events_api", "interactive", "slash_commands"]
 _PATHS: Mapping[DeliveryKind, int] = {"events_api": 0, "interactive": 1, "slash_commands": 2}
@@ -109,7 +555,7 @@ class Courier:
         if not self._wanted(workspace, channel, event):
             return []
         ids = f"Ev{secrets.token_hex(5).upper()}", self._clock.now() // 1000
-        payload = payloads.envelope(workspace, channel, event, self.app.id, ids)
+        payload = envelope(workspace, channel, event, self.app.id, ids)
         again = self._faults.strike("duplicate", event["type"], workspace.id) is not None
         return [self._start("events_api", payload, workspace.id) for _ in range(2 if again else 1)]
 

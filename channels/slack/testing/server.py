@@ -1,31 +1,467 @@
-"""The Slack stand-in: workspaces, the Web API, deliveries and faults on one port of this machine."""
+"""`agents.sessions.*` and the older `assistant.threads.*`: status, title and suggested prompts of an agent."""
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, cast, get_args
 
 from aiohttp import web
 
 from agent_core import Clock, SystemClock
 from agent_core.testing import Level
-from channels.slack.testing.app import App
-from channels.slack.testing.asked import Arguments, MethodContext, MethodFailed
-from channels.slack.testing.block_shapes import ShapeProblem
-from channels.slack.testing.content import blocks_in, raise_problems
-from channels.slack.testing.deliveries import Courier, Notification, machine_time
-from channels.slack.testing.faults import Armed, Faults, InjectedFault
-from channels.slack.testing.methods import METHODS
-from channels.slack.testing.sockets import Sockets
-from channels.slack.testing.team import Team
-from channels.slack.testing.tickets import Tickets
-from channels.slack.testing.uploads import file_problems, put_bytes
-from channels.slack.testing.world import Channel, Json, SimulatedWorkspace
-from channels.slack.web_api import limits
-from channels.slack.web_api.budget import CallBudget
+from channels.slack import limits
+from channels.slack.pace import CallBudget
+from channels.slack.testing import content as posting
+from channels.slack.testing import content as reading
+from channels.slack.testing import deliveries as payloads
+from channels.slack.testing.blocks import ShapeProblem, check_view
+from channels.slack.testing.content import (
+    append_chunks,
+    blocks_in,
+    blocks_of,
+    chunks_of,
+    metadata_of,
+    owned,
+    raise_problems,
+    thread_of,
+)
+from channels.slack.testing.deliveries import (
+    App,
+    Armed,
+    Courier,
+    Faults,
+    InjectedFault,
+    Notification,
+    Sockets,
+    machine_time,
+)
+from channels.slack.testing.team import Team, Tickets
+from channels.slack.testing.world import (
+    Arguments,
+    Channel,
+    Json,
+    Method,
+    MethodContext,
+    MethodFailed,
+    SessionStatus,
+    SimulatedWorkspace,
+    SlackFile,
+    SlackMessage,
+    SlackSession,
+    Stream,
+    View,
+)
+
+_NO_STOP = "missing_agent_session_stopped_event_subscription"
+
+
+def session_at(channel: Channel, root: str) -> SlackSession:
+    """Return the session of the thread *root*, opened if need be."""
+    return channel.sessions.setdefault(root, SlackSession())
+
+
+def status_of(arguments: Arguments, name: str, default: str = "") -> SessionStatus:
+    """Return a session's status."""
+    if (status := arguments.text(name, default)) not in get_args(SessionStatus):
+        raise MethodFailed("invalid_arguments", f"[ERROR] must be a status of a session [json-pointer:/{name}]")
+    return cast("SessionStatus", status)
+
+
+def set_status(context: MethodContext, arguments: Arguments) -> Json:
+    """`agents.sessions.setStatus`."""
+    channel, root = _thread(context, arguments)
+    status, title = status_of(arguments, "status"), arguments.text("title")
+    if len(title) > limits.SESSION_TITLE.value:
+        raise MethodFailed("invalid_arguments", "[ERROR] title is too long [json-pointer:/title]")
+    if arguments.text("username") or arguments.text("icon_emoji") or arguments.text("icon_url"):
+        context.need_scope("chat:write.customize")
+    if root not in channel.sessions and title:
+        session_at(channel, root).title = title
+    session = session_at(channel, root)
+    session.become(status, context.now)
+    body: Json = {"status": status, "agent_status": status}
+    if status == "processing" and not context.subscribed("agent_session_stopped"):
+        body |= {"warning": _NO_STOP, "response_metadata": {"warnings": [_NO_STOP]}}
+    return body
+
+
+def rename(context: MethodContext, arguments: Arguments) -> Json:
+    """`agents.sessions.rename`."""
+    channel, root = _thread(context, arguments)
+    title = arguments.need("title")
+    if len(title) > limits.SESSION_TITLE.value:
+        raise MethodFailed("invalid_arguments", "[ERROR] title is too long [json-pointer:/title]")
+    session_at(channel, root).title = title
+    return {}
+
+
+def bridge_status(context: MethodContext, arguments: Arguments) -> Json:
+    """`assistant.threads.setStatus`: a text sets the session to `processing`, none to `active`."""
+    channel, root = _thread(context, arguments)
+    loading = arguments.texts("loading_messages")
+    if len(loading) > limits.LOADING_MESSAGES.value:
+        raise MethodFailed("invalid_arguments", "[ERROR] too many loading messages [json-pointer:/loading_messages]")
+    session, status = session_at(channel, root), arguments.text("status")
+    session.become("processing" if status else "active", context.now)
+    session.loading = status
+    return {}
+
+
+def bridge_title(context: MethodContext, arguments: Arguments) -> Json:
+    """`assistant.threads.setTitle`: the session's title."""
+    channel, root = _thread(context, arguments)
+    session_at(channel, root).title = arguments.need("title")[: limits.SESSION_TITLE.value]
+    return {}
+
+
+def set_prompts(context: MethodContext, arguments: Arguments) -> Json:
+    """`assistant.threads.setSuggestedPrompts`: without effect where `thread_ts` is given."""
+    channel = context.channel(arguments.need("channel_id"))
+    prompts = arguments.listed("prompts", "invalid_arguments")
+    if not prompts or len(prompts) > limits.PROMPTS.value:
+        raise MethodFailed("invalid_arguments", f"[ERROR] from 1 to {limits.PROMPTS.value} [json-pointer:/prompts]")
+    for n, prompt in enumerate(prompts):
+        texts: list[Any] = [prompt.get("title"), prompt.get("message")]
+        if not all(isinstance(each, str) and each for each in texts):
+            raise MethodFailed(
+                "invalid_arguments", f"[ERROR] title and message are required [json-pointer:/prompts/{n}]"
+            )
+    if not arguments.text("thread_ts"):
+        channel.prompts = {"title": arguments.text("title"), "prompts": prompts}
+    return {}
+
+
+def _thread(context: MethodContext, arguments: Arguments) -> tuple[Channel, str]:
+    channel = context.channel(arguments.need("channel_id"))
+    root = arguments.text("thread_ts")
+    if not root or (root not in channel.messages and not channel.replies(root)):
+        raise MethodFailed("invalid_thread_ts")
+    return channel, root
+
+
+_MODES = {"", "timeline", "plan"}
+
+
+def start(context: MethodContext, arguments: Arguments) -> Json:
+    """`chat.startStream`: opens the session and sets it to `processing`."""
+    _refuse_metadata(arguments)
+    channel = context.channel(arguments.need("channel"), write=True)
+    root = thread_of(channel, arguments.text("thread_ts"), "invalid_thread_ts")
+    if root is None:
+        raise MethodFailed("invalid_thread_ts")
+    _check_recipient(context, arguments, channel)
+    if (mode := arguments.text("task_display_mode")) not in _MODES:
+        raise MethodFailed("invalid_arguments", "[ERROR] must be timeline or plan [json-pointer:/task_display_mode]")
+    if arguments.text("username") or arguments.text("icon_emoji") or arguments.text("icon_url"):
+        context.need_scope("chat:write.customize")
+    stream = Stream(context.now, plan=mode == "plan")
+    warnings = append_chunks(chunks_of(arguments), stream)
+    message = SlackMessage(
+        channel.stamp(context.now), context.workspace.bot.id, "", root, context.workspace.id, stream=stream
+    )
+    message.bot_id, message.username = context.workspace.bot_id, arguments.text("username") or None
+    channel.messages[message.ts] = message
+    session_at(channel, root).become("processing", context.now)
+    context.notify(channel, payloads.message(context.workspace, channel, message))
+    return _answer(channel, message, warnings)
+
+
+def append(context: MethodContext, arguments: Arguments) -> Json:
+    """`chat.appendStream`."""
+    _refuse_metadata(arguments)
+    channel, message, stream = _open(context, arguments)
+    chunks = chunks_of(arguments)
+    if not chunks:
+        raise MethodFailed("no_text")
+    return _answer(channel, message, append_chunks(chunks, stream))
+
+
+def stop(context: MethodContext, arguments: Arguments) -> Json:
+    """`chat.stopStream`: the only call of a stream that takes metadata; its blocks are below all else."""
+    channel, message, stream = _open(context, arguments)
+    status = status_of(arguments, "session_status", "active")
+    chunks, blocks, metadata = chunks_of(arguments), blocks_of(arguments), metadata_of(arguments)
+    before = payloads.as_json(message, context.app_id)
+    warnings = append_chunks([*chunks, *([{"type": "blocks", "blocks": blocks}] if blocks else [])], stream)
+    stream.ended, message.metadata = "finished", metadata
+    session_at(channel, message.root).become(status, context.now)
+    context.notify(channel, payloads.changed(context.workspace, channel, message, before, channel.stamp(context.now)))
+    body = payloads.as_json(message, context.app_id)
+    return {**_answer(channel, message, warnings), "message": body}
+
+
+def _open(context: MethodContext, arguments: Arguments) -> tuple[Channel, SlackMessage, Stream]:
+    """Return the stream of the call while it runs."""
+    channel = context.channel(arguments.need("channel"), write=True)
+    message = owned(context, channel, arguments.need("ts"), "message_not_owned_by_app")
+    stream = message.stream
+    if stream is not None and stream.ended == "stopped_by_user":
+        raise MethodFailed("stopped_by_user")
+    if stream is None or stream.settled(context.now):
+        raise MethodFailed("message_not_in_streaming_state")
+    return channel, message, stream
+
+
+def _refuse_metadata(arguments: Arguments) -> None:
+    if arguments.get("metadata") is not None:
+        raise MethodFailed("invalid_arguments", "[ERROR] only chat.stopStream takes it [json-pointer:/metadata]")
+
+
+def _check_recipient(context: MethodContext, arguments: Arguments, channel: Channel) -> None:
+    user, team = arguments.text("recipient_user_id"), arguments.text("recipient_team_id")
+    if channel.kind != "im" and not user:
+        raise MethodFailed("missing_recipient_user_id")
+    if channel.kind != "im" and not team:
+        raise MethodFailed("missing_recipient_team_id")
+    if user and user not in context.workspace.users:
+        raise MethodFailed("user_not_found")
+
+
+def _answer(channel: Channel, message: SlackMessage, warnings: list[str]) -> Json:
+    body: Json = {"channel": channel.id, "ts": message.ts}
+    if warnings:
+        body |= {"warning": ",".join(warnings), "response_metadata": {"warnings": warnings}}
+    return body
+
+
+_IMAGES = ("image/png", "image/jpeg", "image/gif")
+
+
+def get_url(context: MethodContext, arguments: Arguments) -> Json:
+    """`files.getUploadURLExternal`: a file's id, and where its bytes go."""
+    name, length = arguments.need("filename"), arguments.number("length", 0)
+    if length <= 0:
+        raise MethodFailed("invalid_arguments", "[ERROR] must be at least 1 [json-pointer:/length]")
+    if len(alt := arguments.text("alt_txt")) > limits.FILE_ALT.value:
+        raise MethodFailed("invalid_arguments", "[ERROR] is too long [json-pointer:/alt_txt]")
+    file = SlackFile(context.unique("F"), name, length, alt=alt)
+    context.workspace.files[file.id] = file
+    return {"upload_url": f"{context.base_url}upload/v1/{context.workspace.id}/{file.id}", "file_id": file.id}
+
+
+def put_bytes(workspace: SimulatedWorkspace, id: str, content: bytes) -> str:
+    """Keep the bytes that were sent to an upload URL; raises `MethodFailed` unless they are as many as announced."""
+    file = workspace.files.get(id)
+    if file is None or file.is_complete:
+        raise MethodFailed("file_not_found")
+    if len(content) != file.length:
+        raise MethodFailed("invalid_arguments")
+    file.content = content
+    return f"OK - {len(content)}"
+
+
+def complete(context: MethodContext, arguments: Arguments) -> Json:
+    """`files.completeUploadExternal`: once per upload; the message in a channel comes when the file is processed."""
+    requested = arguments.listed("files", "invalid_arguments") or []
+    files = [context.workspace.files.get(str(each.get("id"))) for each in requested]
+    complete_files = [file for file in files if file is not None and file.content and not file.is_complete]
+    if not requested or len(complete_files) < len(requested):
+        raise MethodFailed("file_not_found")
+    channel = context.channel(arguments.need("channel_id"), write=True) if arguments.text("channel_id") else None
+    if channel is None and arguments.text("thread_ts"):
+        raise MethodFailed("invalid_arguments", "[ERROR] needs a channel_id [json-pointer:/thread_ts]")
+    root = thread_of(channel, arguments.text("thread_ts"), "thread_not_found") if channel is not None else None
+    for file, entry in zip(complete_files, requested, strict=True):
+        file.title, file.ready_at = str(entry.get("title") or file.name), context.now + context.workspace.processing
+    if channel is not None:
+        _share(context, channel, root, complete_files, arguments.text("initial_comment"))
+    return {"files": [{"id": file.id, "title": file.title} for file in complete_files]}
+
+
+def _share(context: MethodContext, channel: Channel, root: str | None, files: list[SlackFile], words: str) -> None:
+    ready = max(context.now, *(file.ready_at or 0 for file in files))
+    bot = context.workspace.bot
+    message = SlackMessage("", bot.id, words, root, context.workspace.id, context.workspace.bot_id)
+    message.subtype, message.files = "file_share", [file.as_json() for file in files]
+    channel.arrive(ready, message, files)
+    channel.settle(context.now)
+    if message.ts:
+        context.notify(channel, payloads.message(context.workspace, channel, message))
+
+
+def info(context: MethodContext, arguments: Arguments) -> Json:
+    """`files.info`: of a complete file, with where it was shared."""
+    file = _file_of(context, arguments)
+    for channel in context.workspace.channels.values():
+        channel.settle(context.now)
+    shares: dict[str, dict[str, list[Json]]] = {}
+    for id, places in file.shares.items():
+        kind = "public" if context.workspace.channels[id].kind == "channel" else "private"
+        shares.setdefault(kind, {})[id] = places
+    return {"file": file.as_json() | {"shares": shares}}
+
+
+def delete(context: MethodContext, arguments: Arguments) -> Json:
+    """`files.delete`: it is gone from every message."""
+    file = _file_of(context, arguments)
+    del context.workspace.files[file.id]
+    for id, places in file.shares.items():
+        channel = context.workspace.channels[id]
+        for place in places:
+            if message := channel.messages.get(place["ts"]):
+                channel.remove(message)
+    return {}
+
+
+def file_problems(workspace: SimulatedWorkspace, blocks: list[Json], now: int) -> Iterator[ShapeProblem]:
+    """Give what is wrong with the files that image *blocks* name: each must be a processed picture."""
+    for n, block in enumerate(blocks):
+        for at, id in _named(block, f"/{n}"):
+            file = workspace.files.get(id)
+            if file is None or file.ready_at is None or now < file.ready_at:
+                yield ShapeProblem(at, "invalid_slack_file", "invalid slack file")
+            elif file.mimetype not in _IMAGES:
+                yield ShapeProblem(at, "invalid_slack_file", "the file is no picture")
+
+
+def _named(part: Any, at: str) -> Iterator[tuple[str, str]]:
+    """Give the files that a part of a block names, each with where it does."""
+    if isinstance(part, list):
+        for n, each in enumerate(cast("list[Any]", part)):
+            yield from _named(each, f"{at}/{n}")
+    elif isinstance(part, dict):
+        for name, value in cast("Json", part).items():
+            if name == "slack_file" and isinstance(value, dict) and "id" in value:
+                yield f"{at}/slack_file", str(cast("Json", value)["id"])
+            elif name == "slack_file":
+                continue
+            else:
+                yield from _named(value, f"{at}/{name}")
+
+
+def _file_of(context: MethodContext, arguments: Arguments) -> SlackFile:
+    file = context.workspace.files.get(arguments.need("file"))
+    if file is None or not file.is_complete:
+        raise MethodFailed("file_not_found")
+    return file
+
+
+_STACK = 3
+
+
+def open_modal(context: MethodContext, arguments: Arguments) -> Json:
+    """`views.open`."""
+    view = _view(context, arguments, "modal")
+    opened = View(context.unique("V"), context.unique("h"), view, context.redeem(arguments.need("trigger_id")), "")
+    return _keep(context, opened)
+
+
+def push_modal(context: MethodContext, arguments: Arguments) -> Json:
+    """`views.push`: on top of what the person sees, three at most."""
+    view, user = _view(context, arguments, "modal"), context.redeem(arguments.need("trigger_id"))
+    below = [each for each in context.workspace.views.values() if each.user == user]
+    if len(below) >= _STACK:
+        raise MethodFailed("push_limit_reached")
+    previous = below[-1] if below else None
+    opened = View(context.unique("V"), context.unique("h"), view, user, previous.root if previous else "")
+    opened.previous = previous.id if previous else None
+    return _keep(context, opened)
+
+
+def update_view(context: MethodContext, arguments: Arguments) -> Json:
+    """`views.update`, by id or by external id; a `hash` that is no longer true is refused."""
+    name, external = arguments.text("view_id"), arguments.text("external_id")
+    view = context.workspace.views.get(name) or next(
+        (each for each in context.workspace.views.values() if external and each.view.get("external_id") == external),
+        None,
+    )
+    if view is None:
+        raise MethodFailed("not_found")
+    _check_hash(arguments, view)
+    view.view, view.hash = _view(context, arguments, "modal", view), context.unique("h")
+    return {"view": payloads.view(context.workspace, view, context.app_id)}
+
+
+def publish_home(context: MethodContext, arguments: Arguments) -> Json:
+    """`views.publish`."""
+    if (user := arguments.need("user_id")) not in context.workspace.users:
+        raise MethodFailed("user_not_found")
+    home = context.workspace.homes.get(user)
+    if home is not None:
+        _check_hash(arguments, home)
+    name = context.unique("V") if home is None else home.id
+    made = View(name, context.unique("h"), _view(context, arguments, "home"), user, name)
+    context.workspace.homes[user] = made
+    return {"view": payloads.view(context.workspace, made, context.app_id)}
+
+
+def _keep(context: MethodContext, opened: View) -> Json:
+    opened.root = opened.root or opened.id
+    context.workspace.views[opened.id] = opened
+    return {"view": payloads.view(context.workspace, opened, context.app_id)}
+
+
+def _check_hash(arguments: Arguments, view: View) -> None:
+    if (expected := arguments.text("hash")) and expected != view.hash:
+        raise MethodFailed("hash_conflict")
+
+
+def _view(context: MethodContext, arguments: Arguments, kind: str, old: View | None = None) -> Json:
+    view = arguments.mapping("view", "invalid_arguments")
+    if view is None or view.get("type") != kind:
+        raise MethodFailed("invalid_arguments", f"[ERROR] must be a {kind} [json-pointer:/view/type]")
+    if len(json.dumps(view).encode()) > limits.VIEW_BYTES.value:
+        raise MethodFailed("view_too_large")
+    raise_problems("invalid_arguments", check_view(view), "/view")
+    external = view.get("external_id")
+    others = (each for each in context.workspace.views.values() if each is not old)
+    if external and any(each.view.get("external_id") == external for each in others):
+        raise MethodFailed("duplicate_external_id")
+    return view
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedMethod:
+    """A method with the scopes of which it needs one; none where any token is good."""
+
+    run: Method
+    scopes: tuple[str, ...] = ()
+
+
+_READ = ("channels:read", "groups:read", "im:read", "mpim:read")
+_HISTORY = ("channels:history", "groups:history", "im:history", "mpim:history")
+_STATUS = ("chat:write", "assistant:write")
+
+METHODS: Mapping[str, ScopedMethod] = MappingProxyType(
+    {
+        "auth.test": ScopedMethod(reading.auth_test),
+        "chat.postMessage": ScopedMethod(posting.post, ("chat:write",)),
+        "chat.postEphemeral": ScopedMethod(posting.post_ephemeral, ("chat:write",)),
+        "chat.update": ScopedMethod(posting.update, ("chat:write",)),
+        "chat.delete": ScopedMethod(posting.delete, ("chat:write",)),
+        "chat.getPermalink": ScopedMethod(posting.permalink),
+        "chat.startStream": ScopedMethod(start, ("chat:write",)),
+        "chat.appendStream": ScopedMethod(append, ("chat:write",)),
+        "chat.stopStream": ScopedMethod(stop, ("chat:write",)),
+        "agents.sessions.setStatus": ScopedMethod(set_status, ("chat:write",)),
+        "agents.sessions.rename": ScopedMethod(rename, ("chat:write",)),
+        "assistant.threads.setStatus": ScopedMethod(bridge_status, _STATUS),
+        "assistant.threads.setTitle": ScopedMethod(bridge_title, ("assistant:write",)),
+        "assistant.threads.setSuggestedPrompts": ScopedMethod(set_prompts, ("assistant:write",)),
+        "files.getUploadURLExternal": ScopedMethod(get_url, ("files:write",)),
+        "files.completeUploadExternal": ScopedMethod(complete, ("files:write",)),
+        "files.info": ScopedMethod(info, ("files:read",)),
+        "files.delete": ScopedMethod(delete, ("files:write",)),
+        "conversations.replies": ScopedMethod(reading.replies, _HISTORY),
+        "conversations.history": ScopedMethod(reading.history, _HISTORY),
+        "conversations.info": ScopedMethod(reading.info, _READ),
+        "conversations.members": ScopedMethod(reading.members, _READ),
+        "conversations.open": ScopedMethod(reading.open_im, ("im:write",)),
+        "users.info": ScopedMethod(reading.user, ("users:read",)),
+        "usergroups.users.list": ScopedMethod(reading.group_users, ("usergroups:read",)),
+        "reactions.add": ScopedMethod(posting.react, ("reactions:write",)),
+        "views.open": ScopedMethod(open_modal),
+        "views.push": ScopedMethod(push_modal),
+        "views.update": ScopedMethod(update_view),
+        "views.publish": ScopedMethod(publish_home),
+        "blocks.validate": ScopedMethod(reading.validate),
+    }
+)
+
 
 _MAX_UPLOAD = 64 * 1024 * 1024
 UPLOAD = "upload"

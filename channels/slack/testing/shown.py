@@ -1,11 +1,14 @@
 """What a person sees of a thread: drawn texts, task cards, buttons, status; and whom a message would notify."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from channels.slack.testing.payloads import streamed
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
+
+from channels.slack.testing.deliveries import streamed
 from channels.slack.testing.world import Json, SessionStatus, SlackMessage, SlackSession, StreamEnd, TaskCard
 
 _PING = re.compile(r"<(![a-z]+(?:\^[^>|]*)?|@[UW][A-Z0-9]+)(?:\|[^>]*)?>")
@@ -212,3 +215,287 @@ def _elements(part: Any) -> Iterator[str]:
             case _:
                 for value in part.values():
                     yield from _elements(value)
+
+
+Node = Any
+_SLACK = re.compile(r"<([@#!][^<>|]+|(?:https?|mailto):[^<>|]+)(?:\|([^<>]*))?>")
+_SPANS = re.compile(r"```(?s:(.+?))```|`([^`\n]+)`|\*([^*\n]+)\*|(?<!\w)_([^_\n]+)_(?!\w)|~([^~\n]+)~")
+_SPAN_TAGS = ("pre", "code", "strong", "em", "s")
+_SAFE = ("http://", "https://", "mailto:")
+_TAGS: Mapping[str, str] = {
+    "paragraph": "p",
+    "bullet_list": "ul",
+    "ordered_list": "ol",
+    "list_item": "li",
+    "blockquote": "blockquote",
+    "table": "table",
+    "thead": "thead",
+    "tbody": "tbody",
+    "tr": "tr",
+    "th": "th",
+    "td": "td",
+    "strong": "strong",
+    "em": "em",
+    "s": "s",
+}
+
+
+def node(tag: str, children: Iterable[Node] = (), **attributes: Any) -> Node:
+    """Return an element."""
+    return [tag, {name: value for name, value in attributes.items() if value}, list(children)]
+
+
+class Drawing:
+    """Draw for one workspace: *names* say what a user id is called, *files* where a picture with an id is."""
+
+    def __init__(self, names: Mapping[str, str], files: Mapping[str, str] | None = None) -> None:
+        self._names = names
+        self._files: Mapping[str, str] = files if files is not None else {}
+        self._markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+    def markdown(self, text: str) -> list[Node]:
+        """Draw CommonMark with tables."""
+        return self._children(SyntaxTreeNode(self._markdown.parse(text)))
+
+    def mrkdwn(self, text: str) -> list[Node]:
+        """Draw Slack's own older markup."""
+        nodes: list[Node] = []
+        end = 0
+        for match in _SPANS.finditer(text):
+            nodes += self._lines(text[end : match.start()])
+            tag, inner = next((t, g) for t, g in zip(_SPAN_TAGS, match.groups(), strict=True) if g is not None)
+            nodes.append(node(tag, [plain(inner)] if tag in ("pre", "code") else self.mrkdwn(inner)))
+            end = match.end()
+        return [*nodes, *self._lines(text[end:])]
+
+    def blocks(self, blocks: list[Json]) -> list[Node]:
+        """Draw the blocks of a message or view."""
+        return [
+            drawn for n, each in enumerate(blocks) for drawn in self._block(each, str(each.get("block_id") or f"b{n}"))
+        ]
+
+    def files(self, files: Iterable[Json]) -> list[Node]:
+        """Draw what is attached to a message: pictures as they are, others by name."""
+        return [self._file(each) for each in files]
+
+    def _file(self, file: Json) -> Node:
+        name, source = str(file.get("name", "")), self._files.get(str(file.get("id")))
+        if source and str(file.get("mimetype", "")).startswith("image/"):
+            return node("picture", [node("b", [file["title"]]), node("image", src=source, alt=file["title"])])
+        return node(
+            "card",
+            [
+                node("p", [node("b", [f"{file.get('title') or name}"])]),
+                node("p", [f"{name}, {file.get('size')} bytes"]),
+            ],
+        )
+
+    def _block(self, block: Json, block_id: str) -> list[Node]:
+        match block.get("type"):
+            case "markdown":
+                return self.markdown(block["text"])
+            case "section":
+                return [node("section", self._section(block, block_id))]
+            case "actions" | "context_actions":
+                return [node("actions", self._buttons(block["elements"], block_id))]
+            case "card" | "alert":
+                return [node("card", self._card(block, block_id))]
+            case "carousel":
+                return [drawn for each in block["elements"] for drawn in self._block(each, block_id)]
+            case "input":
+                facts = {"element": block["element"], "hint": block.get("hint", {}).get("text")}
+                return [node("field", self._text(block["label"]), block=block_id, free=block.get("optional"), **facts)]
+            case "rich_text":
+                return [drawn for each in block["elements"] for drawn in self._rich(each)]
+            case "table" | "data_table":
+                return self._table(block)
+            case _:
+                return [self._plainer(block)]
+
+    def _plainer(self, block: Json) -> Node:
+        """Draw a block that nothing can be pressed in."""
+        match block["type"]:
+            case "header":
+                return node("h3", [block["text"]["text"]])
+            case "divider":
+                return node("hr")
+            case "context":
+                return node("context", [node("span", self._text(each)) for each in block["elements"]])
+            case "image":
+                return self._image(block)
+            case "task_card":
+                return self.task(block)
+            case "plan":
+                return node("plan", [node("b", [block["title"]]), *map(self.task, block["tasks"])])
+            case "data_visualization":
+                return node("chart", chart=block["chart"], title=block["title"])
+            case "container":
+                return node("container", [*self._text(block.get("title")), *self.blocks(block["child_blocks"])])
+            case kind:
+                return node("context", [f"a block of type {kind}"])
+
+    def _image(self, image: Json) -> Node:
+        """Draw an image: a file of the workspace as it is, and of another address its text alone."""
+        id = str(image.get("slack_file", {}).get("id", ""))
+        source = self._files.get(id)
+        title = [node("b", [image["title"]["text"]])] if image.get("title") else []
+        alt = str(image.get("alt_text", ""))
+        return node("picture", [*title, node("image", src=source, alt=alt) if source else alt])
+
+    def task(self, card: Json) -> Node:
+        """Draw a task card."""
+        inner: list[Node] = [node("b", [card["title"]])]
+        inner += [node("div", self.blocks([card[name]])) for name in ("details", "output") if card.get(name)]
+        sources = [self._link(each["url"], [each["text"]]) for each in card.get("sources", [])]
+        return node("task", [*inner, *([node("sources", sources)] if sources else [])], status=card["status"])
+
+    def _section(self, block: Json, block_id: str) -> Iterator[Node]:
+        if text := block.get("text"):
+            yield node("p", self._text(text))
+        for each in block.get("fields", []):
+            yield node("p", self._text(each))
+        if accessory := block.get("accessory"):
+            yield from self._buttons([accessory], block_id)
+
+    def _card(self, block: Json, block_id: str) -> Iterator[Node]:
+        for name in ("title", "subtitle", "body", "subtext", "text"):
+            if text := block.get(name):
+                yield node("p", self._text(text))
+        if block.get("actions"):
+            yield node("actions", self._buttons(block["actions"], block_id))
+
+    def _buttons(self, elements: list[Json], block_id: str) -> Iterator[Node]:
+        for element in elements:
+            faces: list[Json] = [element]
+            if element["type"] == "feedback_buttons":
+                faces = [element["positive_button"], element["negative_button"]]
+            for face in faces:
+                label = face.get("text", {}).get("text") or element["type"]
+                facts = {"action": element.get("action_id"), "value": face.get("value"), "block": block_id}
+                facts["confirm"] = _question(element.get("confirm"))
+                style = "icon" if element["type"] == "icon_button" else element.get("style")
+                yield node("button", [label], **facts, look=style, only=element.get("visible_to_user_ids"))
+
+    def _text(self, text: Json | None) -> list[Node]:
+        if text is None:
+            return []
+        if text["type"] == "image":
+            return [self._image(text)]
+        return self.mrkdwn(text["text"]) if text["type"] == "mrkdwn" else [text["text"]]
+
+    def _table(self, block: Json) -> list[Node]:
+        settings: list[Json] = [each or {} for each in block.get("column_settings", [])]
+        aligned: list[str] = [each.get("align", "") for each in settings] + [""] * len(block["rows"][0])
+        rows = [
+            node("tr", [node("td" if n else "th", self._cell(c), align=a) for c, a in zip(row, aligned, strict=False)])
+            for n, row in enumerate(block["rows"])
+        ]
+        drawn = node("table", [node("thead", rows[:1]), node("tbody", rows[1:])])
+        caption = block.get("caption")
+        return [*([node("context", [caption])] if caption else []), drawn]
+
+    def _cell(self, cell: Json) -> list[Node]:
+        return self.blocks([cell]) if cell["type"] == "rich_text" else [str(cell["text"])]
+
+    def _rich(self, element: Json) -> list[Node]:
+        inner = cast("list[Json]", element["elements"])
+        match element["type"]:
+            case "rich_text_list":
+                tag = "ol" if element.get("style") == "ordered" else "ul"
+                drawn = node(tag, [node("li", self._rich(each)) for each in inner])
+                for _ in range(element.get("indent", 0)):
+                    drawn = node("ul", [drawn])
+                return [drawn]
+            case "rich_text_preformatted":
+                return [node("pre", self._spans(inner))]
+            case "rich_text_quote":
+                return [node("blockquote", self._spans(inner))]
+            case _:
+                return [node("p", self._spans(inner))]
+
+    def _spans(self, elements: list[Json]) -> Iterator[Node]:
+        for each in elements:
+            style: Json = each.get("style") or {}
+            match each["type"]:
+                case "text" if each["text"] == "\n":
+                    drawn: Node = node("br")
+                case "text":
+                    drawn = each["text"]
+                case "link":
+                    drawn = self._link(each["url"], [each.get("text") or each["url"]])
+                case "user" | "usergroup" | "broadcast" | "channel":
+                    drawn = self._mention(str(next(v for k, v in each.items() if k not in ("type", "style"))))
+                case "date":
+                    drawn = str(each.get("fallback") or each["timestamp"])
+                case kind:
+                    drawn = f":{each.get('name', kind)}:"
+            for name, tag in (("code", "code"), ("bold", "strong"), ("italic", "em"), ("strike", "s")):
+                if style.get(name):
+                    drawn = node(tag, [drawn])
+            yield drawn
+
+    def _children(self, parent: SyntaxTreeNode) -> list[Node]:
+        return [drawn for child in parent.children for drawn in self._token(child)]
+
+    def _token(self, token: SyntaxTreeNode) -> list[Node]:
+        match token.type:
+            case "text":
+                return self._slack(token.content)
+            case "softbreak" | "hardbreak":
+                return [node("br")]
+            case "code_inline":
+                return [node("code", [token.content])]
+            case "fence" | "code_block":
+                return [node("pre", [token.content], language=token.info)]
+            case "hr":
+                return [node("hr")]
+            case "heading":
+                return [node("h3", self._children(token))]
+            case "link":
+                return [self._link(str(token.attrs.get("href", "")), self._children(token))]
+            case "image":
+                return [self._link(str(token.attrs.get("src", "")), [token.content or "image"])]
+            case kind if kind in _TAGS:
+                start = token.attrs.get("start") if kind == "ordered_list" else None
+                align = str(token.attrs.get("style", "")).removeprefix("text-align:")
+                return [node(_TAGS[kind], self._children(token), start=start, align=align)]
+            case _:
+                return self._children(token) if token.children else [token.content]
+
+    def _lines(self, text: str) -> list[Node]:
+        first, *rest = text.split("\n")
+        nodes = self._slack(first, entities=True)
+        for line in rest:
+            nodes += [node("br"), *self._slack(line, entities=True)]
+        return nodes
+
+    def _slack(self, text: str, *, entities: bool = False) -> list[Node]:
+        """Draw the mentions and links that Slack honours in any text."""
+        read = plain if entities else str
+        nodes: list[Node] = []
+        end = 0
+        for match in _SLACK.finditer(text):
+            target, label = match.groups()
+            nodes.append(read(text[end : match.start()]))
+            if target.startswith("!date^"):
+                nodes.append(read(label or ""))
+            else:
+                link = self._link(target, [read(label or target)])
+                nodes.append(self._mention(target) if target[0] in "@#!" else link)
+            end = match.end()
+        nodes.append(read(text[end:]))
+        return [each for each in nodes if each != ""]
+
+    def _mention(self, target: str) -> Node:
+        bare = target.lstrip("@#!")
+        sign = "#" if target.startswith("#") else "@"
+        return node("mention", [f"{sign}{self._names.get(bare, bare)}"])
+
+    @staticmethod
+    def _link(url: str, children: list[Node]) -> Node:
+        return node("a", children, href=url) if url.startswith(_SAFE) else node("span", children)
+
+
+def _question(confirm: Json | None) -> Json | None:
+    """Return the texts of the dialog that a button opens."""
+    return {name: confirm[name]["text"] for name in ("title", "text", "confirm", "deny")} if confirm else None

@@ -1,16 +1,204 @@
-"""A workspace as people use it: what they do there, and what they see."""
+"""What a person writes into a modal, as Slack sends it: each field with its value, or with what was there first."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
+from typing import Any, cast
 
 from agent_core import Clock
-from channels.slack.testing import forms, payloads
+from channels.slack import limits
+from channels.slack.testing import deliveries as payloads
+from channels.slack.testing.content import check_blocks
 from channels.slack.testing.deliveries import Courier, Notification
-from channels.slack.testing.forms import NotPossible
 from channels.slack.testing.shown import Button, SessionShown, VisibleMessage, buttons, session_shown, shown
-from channels.slack.testing.tickets import Tickets
-from channels.slack.testing.world import Channel, Json, SimulatedWorkspace, SlackMessage, User, View
+from channels.slack.testing.world import Channel, Json, MethodFailed, SimulatedWorkspace, SlackMessage, User, View
+
+
+class NotPossible(Exception):
+    """What a person is to do is not possible in Slack as it is."""
+
+
+def filled(view: Json, values: Mapping[str, Any]) -> Json:
+    """Return the `state.values` of *view*; raises `NotPossible` where Slack does not let a person send it off."""
+    fields = dict(_fields(view))
+    if unknown := sorted(name for name in values if name not in fields):
+        raise NotPossible(f"The modal has no field {', '.join(unknown)}.")
+    return {name: _state(block, values.get(name)) for name, block in fields.items()}
+
+
+def _fields(view: Json) -> Iterator[tuple[str, Json]]:
+    for n, block in enumerate(view.get("blocks", [])):
+        if block.get("type") == "input":
+            yield str(block.get("block_id") or f"b{n}"), block
+
+
+def _state(block: Json, value: Any) -> Json:
+    if isinstance(value, Mapping):
+        return dict(cast("Json", value))
+    element: Json = block["element"]
+    match element["type"]:
+        case "static_select" | "radio_buttons":
+            state = _chosen(element, value)
+        case "multi_static_select" | "checkboxes":
+            state = _several(element, value)
+        case "datepicker":
+            state = {"selected_date": value or element.get("initial_date")}
+        case "datetimepicker":
+            state = {"selected_date_time": value or element.get("initial_date_time")}
+        case _:
+            state = _written(element, value)
+    if not block.get("optional") and not any(state.values()):
+        raise NotPossible(f"The field {block['label']['text']} has to be filled in.")
+    return {element.get("action_id", ""): {"type": element["type"], **state}}
+
+
+def _chosen(element: Json, value: str | None) -> Json:
+    if value is None:
+        return {"selected_option": element.get("initial_option")}
+    groups = [element, *element.get("option_groups", [])]
+    options = [each for group in groups for each in group.get("options", []) if each["value"] == value]
+    if value and not options:
+        raise NotPossible(f"There is nothing to choose with the value {value}.")
+    return {"selected_option": options[0] if options else None}
+
+
+def _several(element: Json, values: str | None) -> Json:
+    """Return the options of *values*, which have commas between them."""
+    if values is None:
+        return {"selected_options": element.get("initial_options", [])}
+    wanted = [each for each in values.split(",") if each]
+    chosen = [each for each in element["options"] if each["value"] in wanted]
+    if len(chosen) != len(wanted):
+        raise NotPossible(f"There is nothing to choose with one of the values {values}.")
+    if len(chosen) > element.get("max_selected_items", len(chosen)):
+        raise NotPossible(f"At most {element['max_selected_items']} may be chosen.")
+    return {"selected_options": chosen}
+
+
+def _written(element: Json, typed: str | None) -> Json:
+    value = element.get("initial_value") if typed is None else typed
+    limit = element.get("max_length") or limits.INPUT_TEXT.value
+    if value is not None and len(value) > limit:
+        raise NotPossible(f"A field holds at most {limit} characters.")
+    return {"value": value or None}
+
+
+@dataclass(slots=True)
+class _Trigger:
+    user: str
+    made: int
+    used: bool = False
+
+
+@dataclass(slots=True)
+class _Hook:
+    """A response URL: where its answers go and how often it was used."""
+
+    workspace: SimulatedWorkspace
+    channel: Channel
+    user: str
+    message: SlackMessage | None
+    made: int
+    uses: int = 0
+
+
+class Tickets:
+    """Hand out trigger ids and response URLs, and take them back."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.base_url = ""
+        self._clock = clock
+        self._number = count(1)
+        self._triggers: dict[str, _Trigger] = {}
+        self._hooks: dict[str, _Hook] = {}
+
+    def unique(self, prefix: str) -> str:
+        """Return an id that nothing else has."""
+        return f"{prefix}{next(self._number):08d}"
+
+    def trigger(self, user: str) -> str:
+        """Return a trigger id."""
+        name = f"{self._clock.now()}.{self.unique('')}"
+        self._triggers[name] = _Trigger(user, self._clock.now())
+        return name
+
+    def redeem(self, trigger: str) -> str:
+        """Take a trigger id and return whose click it came from; raises what Slack says of a bad one."""
+        entry = self._triggers.get(trigger)
+        if entry is None:
+            raise MethodFailed("invalid_trigger_id")
+        if entry.used:
+            raise MethodFailed("exchanged_trigger_id")
+        if self._clock.now() - entry.made > limits.TRIGGER_AGE.value * 1000:
+            raise MethodFailed("expired_trigger_id")
+        entry.used = True
+        return entry.user
+
+    def response_url(
+        self, workspace: SimulatedWorkspace, channel: Channel, user: str, message: SlackMessage | None = None
+    ) -> str:
+        """Return an address for answers to a click."""
+        name = self.unique("R")
+        self._hooks[name] = _Hook(workspace, channel, user, message, self._clock.now())
+        return f"{self.base_url}actions/{workspace.id}/{name}"
+
+    def use(self, name: str, body: Json) -> None:
+        """Take an answer to a response URL; raises `used_url` or `expired_url`."""
+        hook = self._hooks.get(name)
+        if hook is None or self._clock.now() - hook.made > limits.RESPONSE_URL_AGE.value * 1000:
+            raise MethodFailed("expired_url")
+        if hook.uses >= limits.RESPONSE_URL_USES.value:
+            raise MethodFailed("used_url")
+        hook.uses += 1
+        if hook.message is not None and (body.get("replace_original") or body.get("delete_original")):
+            _replace(hook.channel, hook.message, body)
+        else:
+            self.respond(hook.workspace, hook.channel, hook.user, body)
+
+    def respond(self, workspace: SimulatedWorkspace, channel: Channel, user: str, body: Json) -> None:
+        """Show an answer to *user* alone, or to all if it says so."""
+        check_blocks(body.get("blocks", []))
+        message = SlackMessage(channel.stamp(self._clock.now()), workspace.bot.id, str(body.get("text", "")))
+        message.team, message.bot_id, message.blocks = workspace.id, workspace.bot_id, body.get("blocks", [])
+        message.thread_ts = body.get("thread_ts")
+        if body.get("response_type") == "in_channel":
+            channel.messages[message.ts] = message
+        else:
+            message.to = user
+            channel.ephemeral.append(message)
+
+    def after_submission(self, workspace: SimulatedWorkspace, view: View, delivery: Notification) -> None:
+        """Do what the app answered to a modal that was sent off: nothing else than closing it is the default."""
+        if not delivery.acked:
+            return
+        answer = delivery.answer
+        match answer.get("response_action"):
+            case "errors":
+                view.view["errors"] = answer.get("errors", {})
+            case "update":
+                view.view, view.hash = answer["view"], self.unique("h")
+            case "push":
+                pushed = View(self.unique("V"), self.unique("h"), answer["view"], view.user, view.root, view.id)
+                workspace.views[pushed.id] = pushed
+            case "clear":
+                for each in [each for each in workspace.views.values() if each.root == view.root]:
+                    del workspace.views[each.id]
+            case _:
+                workspace.views.pop(view.id, None)
+
+
+def _replace(channel: Channel, message: SlackMessage, body: Json) -> None:
+    """Change or delete the message that was clicked."""
+    if body.get("delete_original"):
+        if message.to is None:
+            channel.remove(message)
+        else:
+            channel.ephemeral.remove(message)
+        return
+    check_blocks(body.get("blocks", []))
+    message.text, message.blocks, message.stream = str(body.get("text", "")), body.get("blocks", []), None
+
 
 _MARKUP = re.compile(r"<(?:[@#!][^<>\s]+|(?:https?|mailto):[^<>\s]+)>")
 
@@ -244,7 +432,7 @@ class Team:
         """
         view = self._view(user, view_id)
         view.view.pop("errors", None)
-        view.view["state"] = {"values": forms.filled(view.view, values or {})}
+        view.view["state"] = {"values": filled(view.view, values or {})}
         shown_view = payloads.view(self.workspace, view, self._courier.app.id)
         dispatched = await self._interact("view_submission", user, {"view": shown_view, "response_urls": []})
         self._tickets.after_submission(self.workspace, view, dispatched.deliveries[0])

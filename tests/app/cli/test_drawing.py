@@ -6,8 +6,8 @@ import re
 import pytest
 
 from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle
-from channels.legible import visible
-from channels.markdown_tables import aligned_tables
+from channels.terminal import aligned_tables
+from channels.text import visible
 from tests.cases import for_each
 
 CODES = re.compile(r"\x1b\[[\d;]*m")

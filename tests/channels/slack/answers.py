@@ -13,17 +13,16 @@ from agent_core import Actor, Core, Definition, Event, Fact, Text, TextDelta, te
 from agent_core import events as e
 from agent_core.testing import FakeClock, Level, ScriptedProvider
 from app.compose import CHANNELS
-from channels.base import ConversationView, LedgerEntry, NotShown
 from channels.delivery import Delivery
 from channels.ledger import LEASE, Ledger, OwnedPlace, UploadEntry
-from channels.slack.outbound.figures import NO_CHARTS, ChartPorts
-from channels.slack.outbound.outbox import SlackOutbox
+from channels.slack.api import SlackApi
+from channels.slack.figures import NO_CHARTS, ChartPorts
+from channels.slack.outbox import SlackOutbox
+from channels.slack.pace import Pacer, Workspace
+from channels.slack.settings import Thread
 from channels.slack.testing import App, SlackStandIn
 from channels.slack.testing import SimulatedWorkspace as Team
-from channels.slack.thread import Thread
-from channels.slack.web_api.client import SlackApi
-from channels.slack.web_api.pace import Pacer
-from channels.slack.web_api.workspaces import Workspace
+from channels.spec import ConversationView, LedgerEntry, NotShown
 from tests.channels.logs import Emitter
 from tests.conftest import Fresh, OpenDatabase
 from tests.polling import PATIENCE

@@ -22,14 +22,14 @@ from agent_core import Core, Database, Definition, Event, Fact
 from agent_core.testing import FakeClock, ScriptedProvider
 from app import compose
 from channels.ledger import Ledger
-from channels.slack.outbound.threads import Threads
+from channels.slack.api import SlackApi
+from channels.slack.pace import Pacer
+from channels.slack.pace import Workspace as Space
+from channels.slack.settings import Thread
 from channels.slack.testing import App, SimulatedWorkspace, SlackStandIn
 from channels.slack.testing.server import ApiCall
 from channels.slack.testing.world import Channel
-from channels.slack.thread import Thread
-from channels.slack.web_api.client import SlackApi
-from channels.slack.web_api.pace import Pacer
-from channels.slack.web_api.workspaces import Workspace as Space
+from channels.slack.threads import Threads
 from tests.channels.slack.answers import ANN, Log
 from tests.conftest import OpenDatabase
 

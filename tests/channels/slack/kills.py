@@ -15,16 +15,15 @@ from sqlalchemy import Table, select
 from agent_core import Core, Definition, Event, Fact, TextDelta
 from agent_core.testing import FakeClock, ScriptedProvider
 from app.compose import CHANNELS
-from channels.base import LedgerEntry
-from channels.ledger import LEASE, Ledger, OwnedPlace, UploadEntry
-from channels.slack.outbound.figures import NO_CHARTS, ChartPorts
-from channels.slack.outbound.threads import Threads
+from channels.ledger import LEASE, Ledger, OwnedPlace, PlaceRow, UploadEntry
+from channels.slack.api import SlackApi
+from channels.slack.figures import NO_CHARTS, ChartPorts
+from channels.slack.pace import Pacer
+from channels.slack.pace import Workspace as Space
+from channels.slack.settings import Thread
 from channels.slack.testing import App, InjectedFault, SimulatedWorkspace, SlackStandIn, VisibleMessage
-from channels.slack.thread import Thread
-from channels.slack.web_api.client import SlackApi
-from channels.slack.web_api.pace import Pacer
-from channels.slack.web_api.workspaces import Workspace as Space
-from channels.tables import PlaceRow
+from channels.slack.threads import Threads
+from channels.spec import LedgerEntry
 from tests.channels.slack.answers import ANN, Died, Log, Side, words
 from tests.channels.slack.crowds import Far, HeldDatabase, Leaping
 from tests.conftest import OpenDatabase

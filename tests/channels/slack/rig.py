@@ -17,19 +17,16 @@ from app.serving.connections import Connections
 from app.serving.readers import Readers
 from app.serving.server import Server, config, listening, url_of
 from channels.ledger import Ledger
-from channels.slack.cards.cards import Cards
-from channels.slack.cards.rows import CardRows
-from channels.slack.inbound.listen import Listener
-from channels.slack.inbound.mentions import Shows
-from channels.slack.inbound.people import People
-from channels.slack.inbound.receive import Receiver
-from channels.slack.outbound.threads import Threads
-from channels.slack.settings import SETTINGS, Slack
+from channels.slack.api import SlackApi, open_session
+from channels.slack.cards import CardRows, Cards
+from channels.slack.context import Shows
+from channels.slack.pace import Pacer, Workspaces
+from channels.slack.people import People
+from channels.slack.receive import Receiver
+from channels.slack.serving import Listener
+from channels.slack.settings import SETTINGS, Slack, Thread
 from channels.slack.testing import App, SimulatedWorkspace, SlackStandIn, StandInPage, Team
-from channels.slack.thread import Thread
-from channels.slack.web_api.client import SlackApi, open_session
-from channels.slack.web_api.pace import Pacer
-from channels.slack.web_api.workspaces import Workspaces
+from channels.slack.threads import Threads
 from tests.conftest import MakeCore
 
 EVERYWHERE = Slack(default=True)

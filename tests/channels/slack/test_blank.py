@@ -2,7 +2,7 @@
 
 import pytest
 
-from channels.slack.outbound.picture import BLANK
+from channels.slack.picture import BLANK
 from tests.channels.slack.rig import rigged
 
 LONG = 60.0

@@ -3,8 +3,8 @@
 from copy import deepcopy
 from typing import Any
 
+from channels.slack import limits
 from channels.slack.testing.blocks import check, check_view
-from channels.slack.web_api import limits
 from tests.cases import for_each
 from tests.channels.slack.samples import SAMPLES, raw, section, words
 

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from agent_core.testing import FakeClock
+from channels.slack import limits
+from channels.slack.pace import LEEWAY
 from channels.slack.testing import InjectedFault, SlackStandIn
-from channels.slack.web_api import limits
-from channels.slack.web_api.pace import LEEWAY
 from tests.channels.slack.crowds import Crowd, CrowdPlan, CrowdTalk, Leaping, crowd, leap
 from tests.conftest import Fresh
 

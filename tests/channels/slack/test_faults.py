@@ -13,7 +13,7 @@ from agent_core import StepStarted
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, by_step, call
 from agent_core.tools.functions import tool
-from channels.slack.outbound.picture import BLANK
+from channels.slack.picture import BLANK
 from channels.slack.testing import Armed, Dispatched, InjectedFault
 from tests.channels.slack.answers import ANSWER, BEFORE_TOOL, words
 from tests.channels.slack.conversations import converse, is_done, spoken

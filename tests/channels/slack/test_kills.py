@@ -8,7 +8,7 @@ import pytest
 from agent_core import Text
 from agent_core import events as e
 from agent_core.testing import FakeClock
-from channels.slack.outbound.figures import ChartPorts
+from channels.slack.figures import ChartPorts
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import ANN, BEFORE_TOOL, USAGE, Log, Side, typical
 from tests.channels.slack.crowds import Leaping, leap

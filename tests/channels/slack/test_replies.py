@@ -3,7 +3,7 @@
 import pytest
 
 from agent_core import Actor
-from channels.waking import show_again
+from channels.ledger import show_again
 from tests.agent_core.stage import texts as unmarked_texts
 from tests.channels.slack.answers import words
 from tests.channels.slack.conversations import converse, done, spoken

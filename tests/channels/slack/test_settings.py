@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from agent_core import ConfigError, Definition, InvalidInput
+from channels.slack import limits
 from channels.slack.settings import MAX_PROMPTS, SETTINGS, Slack, conflicts, route, settings_of
-from channels.slack.web_api import limits
 from tests.cases import for_each
 from tests.conftest import MakeCore
 

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from agent_core.testing import Answer
 from channels.ledger import OwnedPlace
-from channels.slack.outbound.threads import Threads
-from channels.slack.web_api import limits
+from channels.slack import limits
+from channels.slack.threads import Threads
 from tests.channels.slack.answers import words
 from tests.channels.slack.conversations import Play, converse, done, spoken
 from tests.channels.slack.rig import Rig, texts

@@ -10,7 +10,7 @@ from slack_sdk.signature import SignatureVerifier
 
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, pause, say
-from channels.slack.inbound.listen import PATHS
+from channels.slack.serving import PATHS
 from channels.slack.settings import Slack
 from channels.slack.testing import Notification
 from tests.channels.slack.inbound.test_receive import GatedModel

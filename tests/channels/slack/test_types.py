@@ -2,7 +2,7 @@
 
 import pytest
 
-from channels.slack.outbound.blocks import payloads, plainer
+from channels.slack.blocks import payloads, plainer
 from channels.slack.testing.blocks import check
 from tests.channels.slack.block_types import compiled, forms, refused, untyped
 from tests.channels.slack.samples import SAMPLES, UNTYPED_FIELDS, WITHOUT_TYPE

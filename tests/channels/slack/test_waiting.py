@@ -12,12 +12,11 @@ from sqlalchemy import event
 from agent_core import Actor, Core, Decider, Decision, DeclaredTool, Inbound, Text, ToolOutput
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.ledger import Ledger
-from channels.slack.outbound.threads import SWEEP, Threads
+from channels.slack.api import SlackApi
+from channels.slack.pace import Pacer, Workspaces
+from channels.slack.settings import Thread
 from channels.slack.testing import SimulatedWorkspace, SlackStandIn
-from channels.slack.thread import Thread
-from channels.slack.web_api.client import SlackApi
-from channels.slack.web_api.pace import Pacer
-from channels.slack.web_api.workspaces import Workspaces
+from channels.slack.threads import SWEEP, Threads
 from tests.agent_core.scenes import engine_of
 from tests.channels.slack.cards.desk import HASTY, TypedTill, asks, wants
 from tests.conftest import MakeCore

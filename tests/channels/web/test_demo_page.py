@@ -6,8 +6,7 @@ from pathlib import Path
 import yaml
 
 from agent_core import AgentObject, Definition
-from channels.web.demo import Door
-from channels.web.demo_page import DemoPage
+from channels.web.demo import DemoPage, Door
 from channels.web.routes import Demo
 from channels.web.settings import check, settings_of
 

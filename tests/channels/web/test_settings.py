@@ -5,8 +5,7 @@ from base64 import b64encode
 import pytest
 
 from agent_core import InvalidInput
-from channels.web.pictures import MAX_DATA, signs
-from channels.web.settings import SETTINGS, StartPrompt, Web
+from channels.web.settings import MAX_DATA, SETTINGS, StartPrompt, Web, signs
 from tests.cases import for_each
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)

@@ -7,9 +7,9 @@ import re
 from typer.testing import CliRunner
 
 from app.cli.commands import app
-from channels.web import snippet
+from channels.web import frame_page
+from channels.web.frame_page import Snippet
 from channels.web.routes import STATIC, Widget, widget
-from channels.web.snippet import Snippet
 
 SERVER = "https://parley.example"
 
@@ -56,7 +56,7 @@ def test_names_stay_inside_their_attributes():
 def test_a_script_that_the_build_lacks_is_a_sentence(monkeypatch, tmp_path):
     """A manifest without a script can pin nothing: the command says which one is missing, without a trace."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(snippet, "widget", lambda: Widget("0" * 12, {}))
+    monkeypatch.setattr(frame_page, "widget", lambda: Widget("0" * 12, {}))
     made = CliRunner().invoke(app, ["widget", "snippet", "--pinned", "--launcher"])
     assert made.exit_code == 2
     assert "`parley-loader.js` is not among" in made.output

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.compose import CHANNELS
-from channels.web.spec import WEB
-from channels.web.visitor_ids import RESERVED, fault_of_id, fault_of_name, is_hidden
+from channels.web.identity import RESERVED, fault_of_id, fault_of_name, is_hidden
+from channels.web.routes import WEB
 from tests.cases import for_each
 
 

@@ -8,8 +8,7 @@ from fastapi import FastAPI
 
 from agent_core.store.database import Database
 from agent_core.testing import FakeClock
-from channels.web.routes import STATIC, script_router, widget
-from channels.web.versions import KEPT, WidgetVersions, digest_of
+from channels.web.routes import KEPT, STATIC, WidgetVersions, digest_of, script_router, widget
 from tests.app.conftest import caller
 from tests.conftest import Fresh
 

@@ -11,11 +11,11 @@ from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, call, say, step_of
 from agent_core.tools.base import Tool
 from agent_core.tools.functions import tool
-from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
+from channels.slack.api import SlackApi, open_session
+from channels.slack.cards import ALWAYS, APPROVE, DENY, EDIT
 from channels.slack.settings import Slack
 from channels.slack.testing import Armed, Dispatched, InjectedFault, Team, VisibleMessage
 from channels.slack.testing.world import Json
-from channels.slack.web_api.client import SlackApi, open_session
 from tests.channels.slack.rig import EVERYWHERE, HASTY, Rig, rigged
 from tests.conftest import MakeCore
 

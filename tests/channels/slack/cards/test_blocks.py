@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as with_
 
 from agent_core import Actor, ApprovalObject, Vote
-from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT, CardContext, pages
-from channels.slack.cards.words import mrkdwn, outcome
+from channels.slack import limits
+from channels.slack.cards import ALWAYS, APPROVE, DENY, EDIT, CardContext, pages
+from channels.slack.forms import mrkdwn, outcome
 from channels.slack.testing.blocks import check
 from channels.slack.testing.shown import drawn, pings
-from channels.slack.web_api import limits
 from tests.cases import for_each
 
 NOON = 1_767_268_800_000

@@ -12,12 +12,12 @@ from agent_core import Actor, Decider, Decision
 from agent_core.testing import FakeClock, call, say, step_of
 from agent_core.tools.base import CallContext, Elicitation, Tool
 from agent_core.tools.functions import tool
-from channels.slack.cards.forms import CHOICES
-from channels.slack.inbound.clicks import GONE, LATE, NOT_SURE, NOT_YOURS
-from channels.slack.inbound.mentions import OUTSIDE
+from channels.slack.context import OUTSIDE
+from channels.slack.forms import CHOICES
+from channels.slack.receive import GONE, LATE, NOT_SURE, NOT_YOURS
 from channels.slack.settings import Slack
 from channels.slack.testing import InjectedFault
-from channels.slack.testing.forms import NotPossible
+from channels.slack.testing.team import NotPossible
 from tests.channels.slack.cards.desk import ALWAYS, APPROVE, DENY, EDIT, Desk, TypedTill, asking, asks, buttons, wants
 from tests.polling import PATIENCE
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from agent_core import ApprovalObject, Fault
 from agent_core.schemas import defaults
-from channels.slack.cards.blocks import pages
-from channels.slack.cards.forms import (
+from channels.slack.cards import pages
+from channels.slack.forms import (
     VALUE,
     CardAt,
     Field,
@@ -26,8 +26,8 @@ from channels.slack.cards.forms import (
     written,
 )
 from channels.slack.testing.blocks import check, check_view
-from channels.slack.testing.forms import filled
 from channels.slack.testing.shown import drawn
+from channels.slack.testing.team import filled
 from tests.cases import for_each
 from tests.channels.slack.cards.test_blocks import HERE, JSON, asked
 

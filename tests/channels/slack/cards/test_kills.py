@@ -12,12 +12,10 @@ import pytest
 from agent_core import Actor, Core, Decider, Decision, Inbound, Text
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.ledger import LEASE, Ledger
-from channels.slack.cards.cards import Cards
-from channels.slack.cards.rows import Card, CardRows, Spot
+from channels.slack.cards import Card, CardRows, Cards, Spot
+from channels.slack.pace import Pacer, Workspaces
+from channels.slack.settings import Thread
 from channels.slack.testing import SimulatedWorkspace, SlackStandIn, VisibleMessage
-from channels.slack.thread import Thread
-from channels.slack.web_api.pace import Pacer
-from channels.slack.web_api.workspaces import Workspaces
 from tests.channels.slack.answers import Died, Side
 from tests.channels.slack.cards.desk import HASTY, TypedTill, asks, buttons, wants
 from tests.channels.slack.kills import Breathing, Life

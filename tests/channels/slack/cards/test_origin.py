@@ -4,8 +4,7 @@ import pytest
 
 from agent_core import Actor
 from agent_core.testing import FakeClock
-from channels.slack.cards.blocks import WORDS
-from channels.slack.cards.rows import CardRows, Spot
+from channels.slack.cards import WORDS, CardRows, Spot
 from channels.slack.testing import InjectedFault, VisibleMessage
 from tests.channels.slack.answers import ticking
 from tests.channels.slack.cards.desk import LONG, Desk, asking

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from agent_core import Core, Definition
 from agent_core.testing import FakeClock
 from app.compose import CHANNELS
-from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
+from channels.slack.cards import ALWAYS, APPROVE, DENY, EDIT
 from channels.slack.testing import Team
-from channels.slack.testing.forms import NotPossible
+from channels.slack.testing.team import NotPossible
 from tests.agent_core.test_approval_policy import is_taken
 from tests.channels.slack.cards.desk import Desk, asking
 from tests.conftest import Fresh

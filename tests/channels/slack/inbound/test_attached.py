@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from agent_core.testing import pause, say
-from channels.slack.inbound.attached import CUT, beside, others, quotes, readable
-from channels.slack.inbound.block_text import MAX_DEPTH, lines_of
-from channels.slack.inbound.context import CARRIED
-from channels.slack.inbound.intake import written
+from channels.slack.context import CARRIED
+from channels.slack.intake import written
+from channels.slack.people import CUT, MAX_DEPTH, beside, lines_of, others, quotes, readable
 from channels.slack.testing import Content, User
 from tests.cases import for_each
 from tests.channels.slack.rig import Rig, rigged

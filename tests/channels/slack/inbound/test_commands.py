@@ -8,8 +8,8 @@ import pytest
 
 from agent_core import Unavailable
 from agent_core.testing import FakeClock
-from channels.slack.inbound.commands import ABSENT, MAYBE, NOT_POSTED, UNSURE
-from channels.slack.outbound.finding import QUESTION, mark
+from channels.slack.outbox import QUESTION, mark
+from channels.slack.receive import ABSENT, MAYBE, NOT_POSTED, UNSURE
 from channels.slack.settings import Slack
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import ticking

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from channels.slack.inbound.context import MAX_MESSAGES, ONE, Watermark
+from channels.slack.context import MAX_MESSAGES, ONE, Watermark
 from channels.slack.settings import Slack
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.rig import Rig, rigged

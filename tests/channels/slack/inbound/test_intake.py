@@ -5,9 +5,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.slack.cards.blocks import DENY, EDIT
-from channels.slack.cards.forms import CardAt, written
-from channels.slack.inbound.intake import (
+from channels.slack.api import Identity
+from channels.slack.blocks import FEEDBACK
+from channels.slack.cards import DENY, EDIT
+from channels.slack.forms import CardAt, written
+from channels.slack.intake import (
     Commanded,
     Deleted,
     Edited,
@@ -23,9 +25,7 @@ from channels.slack.inbound.intake import (
     team_of,
     words,
 )
-from channels.slack.outbound.blocks import FEEDBACK
-from channels.slack.thread import Thread
-from channels.slack.web_api.client import Identity
+from channels.slack.settings import Thread
 from tests.cases import for_each
 
 ME = Identity("T1", "UPARLEY", "BPARLEY", None)

@@ -12,7 +12,7 @@ import pytest
 from slack_sdk.signature import SignatureVerifier
 from structlog.testing import capture_logs
 
-from channels.slack.inbound.listen import PATHS, Listener
+from channels.slack.serving import PATHS, Listener
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.rig import Rig, rigged
 

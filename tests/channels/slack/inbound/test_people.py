@@ -5,11 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from channels.slack.inbound.people import AGE, People, person_of
+from channels.slack.api import Identity, TargetMissing
+from channels.slack.pace import Installation
+from channels.slack.people import AGE, People, person_of
 from channels.slack.testing import InjectedFault
-from channels.slack.web_api.client import Identity
-from channels.slack.web_api.failures import TargetMissing
-from channels.slack.web_api.workspaces import Installation
 from tests.cases import for_each
 from tests.channels.slack.rig import Rig, rigged
 

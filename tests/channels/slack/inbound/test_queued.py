@@ -6,7 +6,7 @@ import pytest
 
 from agent_core import DeclaredTool, Definition
 from agent_core.testing import call, pause, say, step_of
-from channels.slack.inbound.queued import QUEUED
+from channels.slack.receive import QUEUED
 from tests.channels.slack.cards.desk import LONG, Desk, asking
 from tests.channels.slack.rig import rigged
 from tests.channels.slack.test_twice import received_again

@@ -8,10 +8,9 @@ from structlog.testing import capture_logs
 
 from agent_core import Definition, Unavailable
 from agent_core.testing import pause, say
-from channels.slack.inbound.commands import ABSENT
-from channels.slack.inbound.mentions import CLOSED, OUTSIDE, UNKNOWN
-from channels.slack.inbound.recent import Deduplicator
-from channels.slack.outbound.blocks import feedback_row
+from channels.slack.blocks import feedback_row
+from channels.slack.context import CLOSED, OUTSIDE, UNKNOWN
+from channels.slack.receive import ABSENT, Deduplicator
 from channels.slack.settings import Slack
 from channels.slack.testing import Channel, InjectedFault
 from tests.channels.slack.rig import Rig, rigged

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from channels.slack.inbound.mentions import SHARED, UNSURE_PLACE
-from channels.slack.inbound.people import MAX_CHANNEL_AGE
+from channels.slack.context import SHARED, UNSURE_PLACE
+from channels.slack.people import MAX_CHANNEL_AGE
 from channels.slack.settings import Slack
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.rig import Rig, rigged

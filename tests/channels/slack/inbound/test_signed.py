@@ -11,10 +11,10 @@ from slack_sdk.signature import SignatureVerifier
 from starlette.requests import Request
 from structlog.testing import capture_logs
 
-from channels.slack.inbound.listen import PATHS, Listener
-from channels.slack.inbound.receive import Receiver
-from channels.slack.web_api.client import Identity
-from channels.slack.web_api.workspaces import Installation, Workspaces
+from channels.slack.api import Identity
+from channels.slack.pace import Installation, Workspaces
+from channels.slack.receive import Receiver
+from channels.slack.serving import PATHS, Listener
 from tests.cases import for_each
 
 SECRET = "stand-in-signing-secret"

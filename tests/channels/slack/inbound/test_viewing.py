@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from channels.slack.inbound.viewing import MAX_ENTITIES, viewed
+from channels.slack.intake import MAX_ENTITIES, viewed
 from tests.cases import for_each
 from tests.channels.slack.rig import rigged
 

@@ -9,10 +9,9 @@ from agent_core.store.erasing import ForgottenPerson, redacted
 from agent_core.testing import Answer, call, say
 from agent_core.tools.base import CallContext
 from agent_core.tools.functions import FunctionTool, tool
-from channels.slack.inbound.attached import Quote, author_of
-from channels.slack.inbound.people import person_of
+from channels.slack.api import Identity
+from channels.slack.people import Quote, author_of, person_of
 from channels.slack.settings import Slack
-from channels.slack.web_api.client import Identity
 from tests.agent_core.stage import texts
 from tests.cases import for_each
 from tests.channels.slack.rig import Rig, rigged

@@ -9,9 +9,8 @@ from typing import Any, cast
 
 from agent_core import DrawingFailed, PlainChart, Text
 from agent_core import events as e
-from channels.base import ConversationView, ShownRender
-from channels.slack.outbound.figures import NO_CHARTS, ThreadFigures
-from channels.slack.outbound.uploading import PlannedFile
+from channels.slack.figures import NO_CHARTS, PlannedFile, ThreadFigures
+from channels.spec import ConversationView, ShownRender
 from tests.channels.slack.answers import USAGE, Log
 
 BEFORE, AFTER = "Here it comes.", "That was it, as asked."

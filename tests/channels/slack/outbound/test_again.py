@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from channels.base import ConversationView, RunView
 from channels.ledger import LEASE, Ledger
-from channels.slack.outbound.figures import ChartPorts
-from channels.slack.outbound.thread_calls import StreamRecipient
-from channels.slack.web_api.pace import UPLOADS
+from channels.slack.figures import ChartPorts
+from channels.slack.outbox import StreamRecipient
+from channels.slack.pace import UPLOADS
+from channels.spec import ConversationView, RunView
 from tests.channels.slack.answers import Open
 from tests.channels.slack.outbound.drawings import NATIVE, PICTURE, CountingCharts, OneColour, drawing
 from tests.channels.slack.outbound.test_figures import kinds

@@ -5,10 +5,10 @@ import json
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from channels.slack.outbound.blocks import FEEDBACK, Payload, payloads, plainer, twin, voted
-from channels.slack.outbound.text import clean, safe
+from channels.slack import limits
+from channels.slack.blocks import FEEDBACK, Payload, payloads, plainer, twin, voted
 from channels.slack.testing.blocks import check
-from channels.slack.web_api import limits
+from channels.slack.text import clean, safe
 from tests.cases import for_each
 from tests.channels.slack.outbound.test_text import ACTIVE, is_within, shown, signs, texts, words
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from agent_core import DrawingUnavailable
 from agent_core.testing import FakeClock
-from channels.slack.outbound import figures as figures_module
+from channels.slack import figures as figures_module
 from tests.cases import for_each
 from tests.channels.slack.outbound.drawings import png
 from tests.polling import PATIENCE

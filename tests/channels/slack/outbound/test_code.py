@@ -6,16 +6,14 @@ from typing import Any
 import pytest
 
 from agent_core.testing import say
-from channels.base import ConversationView
-from channels.slack.outbound.blocks import payloads
-from channels.slack.outbound.picture import never_shorter, picture, tail
-from channels.slack.outbound.rich import MAX_INDENT
+from channels.slack.blocks import MAX_INDENT, payloads
+from channels.slack.picture import never_shorter, picture, tail
 from channels.slack.testing.blocks import check
 from channels.slack.testing.content import append_chunks
-from channels.slack.testing.drawing import Drawing
-from channels.slack.testing.payloads import streamed
-from channels.slack.testing.shown import pings
+from channels.slack.testing.deliveries import streamed
+from channels.slack.testing.shown import Drawing, pings
 from channels.slack.testing.world import Stream
+from channels.spec import ConversationView
 from channels.view import EMPTY, view
 from tests.cases import for_each
 from tests.channels.slack.answers import Log

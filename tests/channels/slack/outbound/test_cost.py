@@ -5,9 +5,8 @@ from time import thread_time
 
 import pytest
 
-from channels.slack.outbound.links import unmasked
-from channels.slack.outbound.parsing import spans
-from channels.slack.outbound.text import flowing, settled_in
+from channels.slack.parsing import spans, unmasked
+from channels.slack.text import flowing, settled_in
 from tests.cases import for_each
 
 pytestmark = pytest.mark.whole

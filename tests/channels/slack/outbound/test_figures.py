@@ -8,14 +8,14 @@ from structlog.testing import capture_logs
 
 from agent_core import Text
 from agent_core import events as e
-from channels.base import ShownRender
 from channels.ledger import Ledger, UploadEntry
-from channels.slack.outbound import figures as figures_module
-from channels.slack.outbound.drawn.choose import choose
-from channels.slack.outbound.drawn.ladder import content_key
-from channels.slack.outbound.figures import EARLY, ChartPorts
-from channels.slack.outbound.thread_calls import WAIT
+from channels.slack import figures as figures_module
+from channels.slack.charts import choose
+from channels.slack.figures import EARLY, ChartPorts
+from channels.slack.outbox import WAIT
+from channels.slack.tables import content_key
 from channels.slack.testing import InjectedFault
+from channels.spec import ShownRender
 from tests.channels.slack.answers import ANN, Open, Showing, words
 from tests.channels.slack.outbound.drawings import (
     AFTER,

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from agent_core import events as e
 from agent_core.testing import FakeClock
-from channels.slack.outbound.outbox import GaveUp
+from channels.slack.outbox import GaveUp
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import Log, Open, Showing, typical, words
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from channels.base import ConversationView, RunView, ShownMessage
-from channels.slack.outbound.picture import DrawnItem, Item, ToolTask, Words, as_sent, picture, tail
+from channels.slack.picture import DrawnItem, Item, ToolTask, Words, as_sent, picture, tail
+from channels.spec import ConversationView, RunView, ShownMessage
 from tests.cases import for_each
 
 Items = tuple[Item, ...]

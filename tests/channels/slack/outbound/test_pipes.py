@@ -5,13 +5,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.slack.outbound.blocks import Figure, payloads, plainer
-from channels.slack.outbound.parsing import parsed
-from channels.slack.outbound.picture import Words
-from channels.slack.outbound.pipes import aligned
-from channels.slack.outbound.text import flowing, safe
+from channels.slack.blocks import Figure, payloads, plainer
+from channels.slack.parsing import aligned, parsed
+from channels.slack.picture import Words
 from channels.slack.testing.blocks import check
 from channels.slack.testing.shown import pings
+from channels.slack.text import flowing, safe
 from tests.cases import for_each
 
 SMALL = "| Region | Orders |\n| :-- | --: |\n| North | 1,200 |\n| **South** | 900 |\n"

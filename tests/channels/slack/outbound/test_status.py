@@ -4,11 +4,10 @@ import asyncio
 from typing import Any
 
 from agent_core.testing import FakeClock
-from channels.slack.outbound.status import LOADING, ThreadStatus
-from channels.slack.thread import Thread
-from channels.slack.web_api.failures import Limited
-from channels.slack.web_api.pace import Pacer
-from channels.slack.web_api.workspaces import Workspace
+from channels.slack.api import Limited
+from channels.slack.pace import Pacer, Workspace
+from channels.slack.settings import Thread
+from channels.slack.threads import LOADING, ThreadStatus
 
 
 class HeldApi:

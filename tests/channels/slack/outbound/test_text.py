@@ -7,10 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from channels.slack.outbound.parsing import bare_fence, parsed
-from channels.slack.outbound.rich import segments
-from channels.slack.outbound.text import BREAK, active, clean, escape, flowing, neutral, plain, safe, unescape
-from channels.slack.outbound.text_split import pieces
+from channels.slack.blocks import segments
+from channels.slack.parsing import bare_fence, parsed
+from channels.slack.text import BREAK, active, clean, escape, flowing, neutral, pieces, plain, safe, unescape
 from tests.cases import for_each
 
 # What Slack would obey: a mention, a date, a link whose label hides its address.

@@ -10,12 +10,12 @@ import pytest
 from agent_core import Actor, Clock, Core, Definition, Inbound, NotFound, SystemClock, Text
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from channels.ledger import LEASE, Ledger, OwnedPlace
-from channels.slack.outbound.threads import Threads
+from channels.slack.api import SlackApi
+from channels.slack.pace import Pacer
+from channels.slack.pace import Workspace as Space
+from channels.slack.settings import Thread
 from channels.slack.testing import SimulatedWorkspace, SlackStandIn
-from channels.slack.thread import Thread
-from channels.slack.web_api.client import SlackApi
-from channels.slack.web_api.pace import Pacer
-from channels.slack.web_api.workspaces import Workspace as Space
+from channels.slack.threads import Threads
 from tests.channels.slack.rig import HASTY
 from tests.conftest import Fresh, OpenDatabase
 from tests.polling import PATIENCE

@@ -6,8 +6,7 @@ from importlib import resources
 from typing import Any
 
 from channels.slack.testing.blocks import check
-from channels.slack.testing.drawing import Drawing
-from channels.slack.testing.shown import drawn
+from channels.slack.testing.shown import Drawing, drawn
 
 
 def plain(text: str) -> dict[str, Any]:

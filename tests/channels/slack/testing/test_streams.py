@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from agent_core.testing import FakeClock
+from channels.slack import limits
 from channels.slack.testing import SlackStandIn, Team
-from channels.slack.web_api import limits
 from tests.channels.slack.testing.refusals import Slack, code, status
 
 ANN: Any = {"recipient_user_id": "UANN", "recipient_team_id": "T0001"}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.slack.web_api import limits
-from channels.slack.web_api.budget import POST, CallBudget
+from channels.slack import limits
+from channels.slack.pace import POST, CallBudget
 
 START, UPDATE = "chat.startStream", "chat.update"
 N = limits.TIER_2.value

@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from channels.slack.web_api import failures as f
-from channels.slack.web_api.client import Identity, SlackApi, open_session
+from channels.slack import api as f
+from channels.slack.api import Identity, SlackApi, open_session
 
 TOKEN = "xoxb-1-made-up-secret"
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
+from channels.slack import api as f
+from channels.slack.api import UPLOAD, SlackApi
 from channels.slack.testing import InjectedFault, SimulatedWorkspace, SlackStandIn
-from channels.slack.web_api import failures as f
-from channels.slack.web_api.client import UPLOAD, SlackApi
 
 
 @pytest.fixture

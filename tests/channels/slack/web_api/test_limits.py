@@ -3,9 +3,9 @@
 import inspect
 import re
 
-from channels.slack.testing.methods import METHODS
-from channels.slack.web_api import client, limits
-from channels.slack.web_api.limits import LIMITS, RATES, rate
+from channels.slack import api, limits
+from channels.slack.limits import LIMITS, RATES, rate
+from channels.slack.testing.server import METHODS
 from tests.cases import for_each
 
 
@@ -35,7 +35,7 @@ def test_a_method_without_a_row_has_the_rate_of_most():
 
 def test_every_method_that_is_called_or_played_has_a_row():
     """What Parley calls, and what the stand-in answers, is paced by its own documented rate."""
-    called = set(re.findall(r'_ask\(\s*"([\w.]+)"', inspect.getsource(client)))
+    called = set(re.findall(r'_ask\(\s*"([\w.]+)"', inspect.getsource(api)))
     assert len(called) > 15
     assert called | set(METHODS) <= set(RATES)
 

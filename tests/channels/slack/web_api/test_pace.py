@@ -8,9 +8,8 @@ from random import Random
 import pytest
 
 from agent_core.testing import FakeClock
-from channels.slack.web_api import limits
-from channels.slack.web_api.budget import POST, CallBudget
-from channels.slack.web_api.pace import LEEWAY, Lane, Pacer, Reserve
+from channels.slack import limits
+from channels.slack.pace import LEEWAY, POST, CallBudget, Lane, Pacer, Reserve
 from tests.cases import for_each
 from tests.polling import PATIENCE
 

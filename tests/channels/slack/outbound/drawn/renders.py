@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from channels.base import ShownRender
+from channels.spec import ShownRender
 
 ODD = (
     "", " ", "\n", "|", "a|b", "\\", "`", "```", "**b**", "<!channel>", "<@UANN>", "@here", "&lt;!everyone&gt;",

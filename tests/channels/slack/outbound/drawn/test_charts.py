@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 
 from agent_core import PlainChart, PlainSeries, chart_of, chart_text
-from channels.base import ShownRender
-from channels.slack.outbound.drawn.choose import choose, ladder_of
-from channels.slack.outbound.drawn.form import ChartLink, Form, PngUpload
-from channels.slack.outbound.drawn.native import NativeChart, NotNative, native
-from channels.slack.outbound.drawn.room import MESSAGE
+from channels.slack.charts import NativeChart, NotNative, choose, ladder_of, native
+from channels.slack.tables import MESSAGE, ChartLink, Form, PngUpload
 from channels.slack.testing.blocks import check
+from channels.spec import ShownRender
 from tests.cases import for_each
 from tests.channels.slack.outbound.drawn.renders import chart
 

@@ -6,12 +6,10 @@ import msgspec
 
 from agent_core.charts.reduce import reduced
 from agent_core.charts.spec import checked
-from channels.base import ShownRender
-from channels.slack.outbound.drawn.choose import ladder_of
-from channels.slack.outbound.drawn.form import PngUpload
-from channels.slack.outbound.drawn.native import NotNative, native
-from channels.slack.outbound.drawn.room import MESSAGE
+from channels.slack.charts import NotNative, ladder_of, native
+from channels.slack.tables import MESSAGE, PngUpload
 from channels.slack.testing.blocks import check
+from channels.spec import ShownRender
 from tests.agent_core.charts.specs import ChartSpec, corpus
 from tests.cases import for_each
 

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from channels.base import ShownRender
-from channels.slack.outbound.drawn.choose import Ladders, choose, ladder_of
-from channels.slack.outbound.drawn.form import CsvUpload
-from channels.slack.outbound.drawn.room import MESSAGE
-from channels.slack.outbound.text import unescape
+from channels.slack import limits
+from channels.slack.charts import Ladders, choose, ladder_of
+from channels.slack.tables import MESSAGE, CsvUpload
 from channels.slack.testing.blocks import check
 from channels.slack.testing.shown import pings
-from channels.slack.web_api import limits
+from channels.slack.text import unescape
+from channels.spec import ShownRender
 from tests.cases import for_each
 from tests.channels.slack.outbound.drawn.renders import HOSTILE_CHARTS, HOSTILE_TABLES, charts, table, tables
 from tests.channels.slack.outbound.test_text import ACTIVE

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from channels.base import ShownRender
-from channels.slack.outbound.drawn.choose import ladder_of
-from channels.slack.outbound.drawn.form import CsvUpload, Form
-from channels.slack.outbound.drawn.room import MESSAGE
+from channels.slack.charts import ladder_of
+from channels.slack.tables import MESSAGE, CsvUpload, Form
 from channels.slack.testing.blocks import check
+from channels.spec import ShownRender
 from tests.cases import for_each
 from tests.channels.slack.outbound.drawn.renders import table
 

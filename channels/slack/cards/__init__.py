@@ -1,1 +1,0 @@
-"""Approvals as cards and forms."""

@@ -1,1 +1,0 @@
-"""To Slack: threads, streams, blocks, text."""

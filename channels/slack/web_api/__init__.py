@@ -1,1 +1,0 @@
-"""Slack's Web API: calls, failures, rates."""
