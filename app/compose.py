@@ -32,39 +32,29 @@ from agent_core.store.queue import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Toolset
 from agent_core.uploads.reader import ClamdCheck
-from app.addresses import place_of
-from app.api import operations, problems
-from app.api.bodies import openapi
-from app.api.bodies.token_wire import TokenAnswer
+from app.api import problems, schemas
 from app.api.deps import Services, operator
 from app.api.entrance.callers import Callers
 from app.api.entrance.guard import RequestGuard
 from app.api.entrance.scopes import admitted
-from app.api.operations import Recording
 from app.api.problems import answers
-from app.api.routes import (
-    actors,
-    agents,
-    approvals,
-    conversations,
-    costs,
-    health,
-    keys,
-    mcp_servers,
-    metrics,
-    renders,
-    runs,
-    secrets,
-    sessions,
-    tools,
-    uploads,
-    web,
-    web_keys,
-)
-from app.api.routes.mcp_client import client_document, client_router
+from app.api.routes import agents, console, health, keys, mcp, renders, runs, sessions
+from app.api.routes import agents as secrets
+from app.api.routes import agents as tools
+from app.api.routes import health as costs
+from app.api.routes import health as metrics
+from app.api.routes import keys as operations
+from app.api.routes import keys as web
+from app.api.routes import keys as web_keys
+from app.api.routes import runs as approvals
+from app.api.routes import sessions as actors
+from app.api.routes import sessions as conversations
+from app.api.routes import sessions as uploads
+from app.api.routes.keys import Recording
+from app.api.routes.mcp import client_document, client_router
+from app.api.wire import TokenAnswer
 from app.channels import CHANNELS
 from app.checks import warn
-from app.console import routes as console
 from app.files import Files, read_once, toolset_with
 from app.middleware import SafeHeaders, protect
 from app.models import Models, notice
@@ -73,9 +63,8 @@ from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
-from app.settings import Settings
-from app.storage.keys import ApiKey, check_secret, load_keys
-from app.storage.migrate import check_migrated
+from app.settings import Settings, place_of
+from app.storage import ApiKey, check_migrated, check_secret, load_keys
 from channels.spec import ChannelSpec
 from channels.web.demo import Door
 from channels.web.frame_page import frame_router
@@ -91,7 +80,7 @@ _log = structlog.get_logger("parley.start")
 
 
 # In the order of their use: the first match answers.
-_STORED = (agents, tools, mcp_servers, secrets)
+_STORED = (agents, tools, mcp, secrets)
 _WEB = (web, web_keys, conversations)
 ROUTES = (runs, sessions, approvals, renders, uploads, costs, *_STORED, keys, operations, actors, *_WEB, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
@@ -286,7 +275,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
         holds, described = credentials.holds, _described()
         app.include_router(demo_router(core, tokens, _demo(settings, broken), holds=holds, described=described))
     problems.install(app)
-    openapi.install(app)
+    schemas.install(app)
     protect(app, core, settings, credentials, partial(Recording, access=core.access, pseudonym=tokens.pseudonym))
     counted = Requests()
     metrics.install(app, Metrics(core, counted, lambda: readers.count, connections), counted)
@@ -318,7 +307,7 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
     app = FastAPI(title="Parley worker", version=VERSION, openapi_url=None, **BARE)
     app.state.ready, app.state.api_key, app.state.credentials = ready, None, None
     app.include_router(health.router)
-    app.include_router(metrics.router)
+    app.include_router(metrics.metrics_router)
     problems.install(app)
     app.add_middleware(RequestGuard, routes=app.routes)
     app.add_middleware(Callers, identify=partial(_watcher, app))

@@ -33,9 +33,17 @@ from app.serving.ready import Ready, Starting
 from app.serving.server import EVERY, Server, config, listening, place_of, room_for, url_of
 from app.serving.signals import Signals
 from app.settings import DEMO, SERVER_FILE, Settings
-from app.storage.at_rest import private_files, secure
-from app.storage.keys import ApiKey, find_api_key, load_api_key, load_keys, prepare_data
-from app.storage.lock import address_place, owned
+from app.storage import (
+    ApiKey,
+    address_place,
+    find_api_key,
+    load_api_key,
+    load_keys,
+    owned,
+    prepare_data,
+    private_files,
+    secure,
+)
 from channels.spec import ChannelSpec
 from channels.web.identity import TokenSigner
 

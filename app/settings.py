@@ -1,10 +1,19 @@
-"""Settings: the environment, and `.env` in development. Whatever cannot work fails here, in one line."""
+"""Addresses and names of machines, as settings write them and as connections have them."""
 
-from collections.abc import Mapping
+import difflib
+import ipaddress
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast, get_args
+from urllib.parse import urlsplit
 
+from dotenv import dotenv_values
 from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
@@ -12,10 +21,401 @@ from agent_core import ConfigError
 from agent_core.agent.snapshot import OFF, is_zone
 from agent_core.agents import MAX_IDLE
 from agent_core.net.targets import read_target
-from agent_core.providers.models import table
-from app.addresses import Network, host_pattern, network, origin
-from app.endpoints import SETTING, Endpoint, read_endpoints
-from app.setting_texts import MIN_API_KEY, MIN_SECRET, POSTGRES, SQLITE, check_database, fault, json_object, web_address
+from agent_core.providers.models import Vision, table
+from app.bounded_yaml import InvalidYaml, read_yaml
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+# A name in ASCII (others are written `xn--…` in an origin), or an address.
+_NAME = r"[a-z0-9_-]+(\.[a-z0-9_-]+)*"
+_HOST = re.compile(rf"{_NAME}|[0-9a-f:.]*:[0-9a-f:.]*")
+_PATTERN = re.compile(rf"(\*\.)?{_NAME}|[0-9a-f:]*:[0-9a-f:.]*")
+PRIVATE = tuple(
+    ipaddress.ip_network(each)
+    for each in ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+)
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def origin(text: str) -> str:
+    """Return *text* as browsers write an origin; raise ValueError for what no browser sends."""
+    if text == "*":
+        return text
+    parts = urlsplit(text.rstrip("/"))
+    host, usual = parts.hostname or "", {"http": 80, "https": 443}.get(parts.scheme)
+    extra = parts.path or parts.query or parts.fragment or parts.username is not None
+    if usual is None or extra or not _HOST.fullmatch(host) or parts.port == 0:
+        raise ValueError("not an origin")
+    shown = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{shown}" + (f":{parts.port}" if parts.port not in {None, usual} else "")
+
+
+def network(text: str) -> Network:
+    """Return the network of an address or of `address/bits`; raise ValueError for anything else, and for all there is.
+
+    With every address trusted, each caller's own word for who it is would be believed.
+    """
+    parsed = ipaddress.ip_network(text)
+    if not parsed.prefixlen:
+        raise ValueError("every address")
+    return parsed
+
+
+def host_pattern(text: str) -> str:
+    """Return a name, an address, or `*.` before a name; raise ValueError for anything else."""
+    pattern = text.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+    if not _PATTERN.fullmatch(pattern):
+        raise ValueError("not a name")
+    return pattern
+
+
+def fits(host: str, patterns: Collection[str]) -> bool:
+    """Return whether one of *patterns* is *host*, or is of its domain."""
+    return host in patterns or any(each.startswith("*.") and host.endswith(each[1:]) for each in patterns)
+
+
+@lru_cache(maxsize=4096)
+def place_of(address: str) -> str:
+    """Return what counts as one place: an IPv4 address, or the /64 network of an IPv6 one, which one person has."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(parsed) if parsed.is_loopback else str(ipaddress.ip_network((parsed, 64), strict=False))
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether *address*, of a connection, is this machine's own; what is no address is a local socket's."""
+    try:
+        return ipaddress.ip_network(place_of(address)).is_loopback
+    except ValueError:
+        return True
+
+
+def is_shared(address: str) -> bool:
+    """Return whether *address*, of a connection, stands for many callers: this machine's own, or a private network's.
+
+    That is a proxy, named to us or not; what is no address is a local socket's.
+    """
+    try:
+        parsed = ipaddress.ip_network(place_of(address))
+    except ValueError:
+        return True
+    return parsed.is_loopback or parsed.is_link_local or within(address, PRIVATE)
+
+
+def within(address: str, networks: Collection[Network]) -> bool:
+    """Return whether *address* is of one of *networks*."""
+    try:
+        parsed = ipaddress.ip_network(place_of(address))
+    except ValueError:
+        return False
+    return any(parsed.version == each.version and parsed.overlaps(each) for each in networks)
+
+
+MIN_SECRET = 32
+MIN_API_KEY = 24
+MAX_CONTEXT = 4_000
+"""Bytes of a `tool_context`: as many as a visitor's token takes."""
+SQLITE = "sqlite:///"
+POSTGRES = ("postgres://", "postgresql://")
+REMEDIES = {
+    "PORT": "give a number from 0 to 65535",
+    "PARLEY_DEMO": "give on or off",
+    "PARLEY_DEMO_TOOL_CONTEXT": 'give a JSON object such as {"customer": "C-1"}',
+    "PARLEY_DEMO_PASSWORD": "give 8 characters or more",
+    "PARLEY_TRUSTED_PROXIES": "give addresses or networks such as 10.0.0.7 or 10.0.0.0/8, with commas between them, "
+    "and not every address",
+    "PARLEY_HOSTS": "give names such as parley.example.com or *.example.com, without a scheme, port or path, with "
+    "commas between them",
+    "PARLEY_MAX_CONNECTIONS": "give how many connections a process takes at once, 8 or more",
+    "PARLEY_MAX_CONNECTIONS_PER_ADDRESS": "give how many of them may come from one address, 1 or more",
+    "PARLEY_DEMO_RATE": "give deltas per second; 0 means flat out",
+    "PARLEY_SECRET_KEY": f"give any text of {MIN_SECRET} characters or more",
+    "PARLEY_MAX_RUNS": "give how many runs a process may drive at once, 1 or more",
+    "PARLEY_MAX_BACKLOG": "give how many runs may be queued, 1 or more",
+    "PARLEY_POOL": "give a number of connections from 2 to 1000",
+    "PARLEY_GRACE": "give seconds from 0 to 3600",
+    "PARLEY_LOG": "give text or json",
+    "PARLEY_URL": "give the address of a server, such as https://parley.example.com",
+    "PARLEY_API_KEY": "give a text without spaces",
+    "PARLEY_ORIGINS": "give whole origins such as https://example.com, each with http:// or https://, "
+    "without a path and without a * in it, with commas between them (one * alone allows every site)",
+    "PARLEY_FRAME_ANCESTORS": "give the whole origins of the sites that embed the chat as an iframe, such as "
+    "https://example.com, each by its name and without a path, with commas between them",
+    "ANTHROPIC_API_KEY": "give the key as the provider shows it",
+    "OPENAI_API_KEY": "give the key as the provider shows it",
+    "ANTHROPIC_BASE_URL": "give an address such as https://api.anthropic.com, without a name or password in it",
+    "OPENAI_BASE_URL": "give an address such as http://localhost:11434/v1, without a name or password in it",
+    "SLACK_BOT_TOKEN": "give the token as Slack shows it, xoxb-…",
+    "SLACK_SIGNING_SECRET": "give the secret as Slack shows it",
+    "SLACK_APP_TOKEN": "give the token as Slack shows it, xapp-…",
+    "SLACK_API_URL": "give an address such as http://127.0.0.1:4020/api/",
+    "PARLEY_PUBLIC_URL": "give the address that others reach this server by, such as https://parley.example.com",
+    "PARLEY_INCLUDE_RENDER": "give on or off",
+    "PARLEY_PROMPT_CACHING": "give on or off",
+    "PARLEY_TOOL_LIMIT": "give a number of tools, from 0 to 1000",
+    "PARLEY_IDLE_REFREEZE": "give seconds, from 0 to 2592000",
+    "PARLEY_CLOCK": "give the IANA name of a time zone, such as Europe/Berlin, or off",
+    "CHART_BACKEND": "give local (charts are drawn on this machine) or quickchart (they are sent to QUICKCHART_URL)",
+    "QUICKCHART_URL": "give the address of a QuickChart server, such as https://quickchart.io, without a name or "
+    "password in it",
+}
+
+
+def web_address(text: str) -> str:
+    """Return *text* without a closing slash; raise ValueError when it is no http address, or holds a secret."""
+    parts = urlsplit(text.strip())
+    # A port that is none raises as it is read.
+    plain = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    if not plain or parts.username is not None or parts.query or parts.fragment or not text.isprintable():
+        raise ValueError("not an http address")
+    return text.strip().rstrip("/")
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Return the JSON object in *text*; raise ValueError, without what was given, when it is none."""
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        raise ValueError("not JSON") from None
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - what pydantic reports
+    if len(text.encode()) > MAX_CONTEXT:
+        raise ValueError(f"more than {MAX_CONTEXT:,} bytes")
+    return cast("dict[str, Any]", value)
+
+
+def check_database(url: str) -> None:
+    """Raise ConfigError when *url* is no address of a database; the error never holds it: a password may be in it."""
+    if url.startswith(POSTGRES):
+        _check_postgres(url)
+    elif url.startswith("postgresql+"):
+        raise ConfigError(
+            "DATABASE_URL: Parley chooses the driver itself; write postgresql://user:password@host:5432/name, without "
+            "the + and what follows it."
+        )
+    elif not url.startswith(SQLITE) or not url.removeprefix(SQLITE) or "?" in url:
+        raise ConfigError(
+            "DATABASE_URL: this is no address of a database; use postgres://user:password@host/name or sqlite:///path, "
+            "or leave it unset."
+        )
+
+
+def _check_postgres(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        # An unescaped one of these ends the password early, and each driver parses the rest in its own way.
+        apart = parts.netloc.count("@") <= 1 and "@" not in parts.path
+        whole = apart and url.isprintable() and not parts.fragment and parts.port != 0
+    except ValueError:
+        whole = False
+    if not whole:
+        raise ConfigError(
+            "DATABASE_URL: this Postgres address cannot be read; write postgres://user:password@host:5432/name, with "
+            "%23 for #, %2F for /, %3A for : and %40 for @ in the password."
+        )
+
+
+def fault(error: ValidationError) -> str:
+    """Say which setting is wrong and what to do, never what was given: it may be a secret."""
+    details = error.errors(include_url=False, include_input=False)[0]
+    name = str(details["loc"][0]) if details["loc"] else "a setting"
+    fault = details["msg"].removeprefix("Value error, ").lower()
+    return f"{name} cannot be used ({fault}); {REMEDIES.get(name, 'correct it')}, or leave it unset."
+
+
+ProviderKind = Literal["anthropic", "openai", "openai-compatible"]
+KINDS: tuple[ProviderKind, ...] = get_args(ProviderKind)
+DEFAULT_FILE = "providers.yaml"
+SETTING = "PARLEY_PROVIDERS"
+NAMES = "2 to 40 small letters, digits, `-` and `_`, beginning with a letter"
+_ENDPOINTS_NAME = re.compile(r"[a-z][a-z0-9_-]{1,39}")
+_RESERVED = frozenset({"demo"})
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_OWN_HEADERS = frozenset(
+    (
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "host",
+        "transfer-encoding",
+    )
+)
+_FIELDS = ("kind", "base_url", "key", "headers", "query", "vision")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where models of a *kind* of API are asked, and with what; what may be a secret is never shown.
+
+    Without *base_url* it is the vendor's own. *headers* and *query* go with every request. *needs* is what to set when
+    its server refuses the key; *lacks* what to set before it can be asked at all, the variables with their places.
+    *vision* is whether its models see pictures, or the names of those that do; None: what is known of them.
+    """
+
+    kind: ProviderKind
+    base_url: str | None = None
+    key: SecretStr | None = None
+    headers: Mapping[str, SecretStr] = field(default_factory=dict[str, SecretStr])
+    query: Mapping[str, SecretStr] = field(default_factory=dict[str, SecretStr])
+    needs: str = ""
+    lacks: str = ""
+    vision: Vision | None = None
+
+
+def read_endpoints(setting: str | None, env_file: Path | None) -> dict[str, Endpoint]:
+    """Return the named providers: of *setting*, a file's path or a JSON object, or of `providers.yaml` if there is one.
+
+    `${NAME}` in a key, a header or a query is taken from the environment, or from *env_file*; where it is not set, the
+    provider lacks it. Raises `ConfigError` with one line that names the place, the entry and what to do, and holds no
+    value.
+    """
+    where, providers = _source(setting)
+    if not isinstance(providers, dict):
+        raise ConfigError(f"{where}: gives no providers; write `name: {{kind: …, key: …}}` for each.")
+    filed: Mapping[str, str | None] = dotenv_values(env_file) if env_file else {}
+
+    def variable(name: str) -> str:
+        return (os.environ.get(name) or filed.get(name) or "").strip()
+
+    entries = cast("dict[Any, Any]", providers)
+    return {str(name): _endpoint(f"{where}: `{name}`", str(name), each, variable) for name, each in entries.items()}
+
+
+def _source(setting: str | None) -> tuple[str, Any]:
+    """Return where the providers are written, and what is there: nothing when no file is named and none is there."""
+    if setting is not None and setting.lstrip().startswith("{"):
+        try:
+            return SETTING, json.loads(setting)
+        except (ValueError, RecursionError):
+            raise ConfigError(f"{SETTING}: is no JSON object; correct it, or name a file.") from None
+    path = Path(setting or DEFAULT_FILE)
+    if setting is None and not path.exists():
+        return str(path), {}
+    try:
+        return str(path), read_yaml(path) or {}
+    except OSError as error:
+        raise ConfigError(f"{SETTING}: `{path}` cannot be read ({error.strerror}); name a file of providers.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
+    except InvalidYaml as error:
+        raise ConfigError(f"{path}: {error}; correct the YAML.") from None
+
+
+def _endpoint(where: str, name: str, value: Any, variable: Callable[[str], str]) -> Endpoint:
+    if not _ENDPOINTS_NAME.fullmatch(name) or name in _RESERVED:
+        raise ConfigError(f"{where}: is no name of a provider; give {NAMES}.")
+    if not isinstance(value, dict):
+        raise ConfigError(
+            f"{where}: is no record; give it `kind`, and `base_url`, `key`, `headers`, `query`, `vision` as needed."
+        )
+    entry = cast("dict[Any, Any]", value)
+    if strange := next((str(each) for each in entry if each not in _FIELDS), None):
+        near = difflib.get_close_matches(strange, _FIELDS, 1)
+        remedy = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(f'`{each}`' for each in _FIELDS)}."
+        raise ConfigError(f"{where}: has no field `{strange[:40]}`; {remedy}")
+    kind = _kind(where, name, entry.get("kind"))
+    url = _address(where, entry.get("base_url"))
+    key = entry.get("key")
+    made = Endpoint(
+        kind=kind,
+        base_url=url,
+        key=None if key is None else SecretStr(_word(f"{where}: `key`", _filled(f"{where}: `key`", key, variable))),
+        headers=_headers(where, entry.get("headers"), variable),
+        query=_texts(where, "query", entry.get("query"), variable),
+        needs=f"`key` of {where}",
+        lacks=_unset(where, entry, variable),
+        vision=_vision(where, entry.get("vision")),
+    )
+    if made.key is None and not made.headers and (kind == "anthropic" or url is None):
+        raise ConfigError(f"{where}: has neither `key` nor `headers`; give a key, such as `key: ${{SOME_KEY}}`.")
+    if kind == "openai-compatible" and url is None:
+        raise ConfigError(f"{where}: has no `base_url`; give its server's, such as http://localhost:11434/v1.")
+    return made
+
+
+def _kind(where: str, name: str, kind: Any) -> ProviderKind:
+    if kind not in KINDS:
+        raise ConfigError(f"{where}: `kind` must be one of {', '.join(f'`{each}`' for each in KINDS)}.")
+    if name in KINDS and name != kind:
+        raise ConfigError(f"{where}: is of the kind `{kind}`; give it another name than that of a kind.")
+    return kind
+
+
+def _address(where: str, url: Any) -> str | None:
+    if url is None:
+        return None
+    try:
+        return web_address(str(url))
+    except ValueError:
+        remedy = "give one such as https://example.com/v1, without a name, password or query in it (see `query`)"
+        raise ConfigError(f"{where}: `base_url` is no http address; {remedy}.") from None
+
+
+def _vision(where: str, value: Any) -> Vision | None:
+    match value:
+        case None | bool():
+            return value
+        case [*names] if all(isinstance(name, str) and name.strip() for name in names):
+            return tuple(map(str, names))
+        case _:
+            remedy = "give `true`, `false`, or a list of the names of models that see pictures, such as [qwen-vl*]"
+            raise ConfigError(f"{where}: `vision` says not which models see pictures; {remedy}.")
+
+
+def _headers(where: str, fields: Any, variable: Callable[[str], str]) -> dict[str, SecretStr]:
+    headers = _texts(where, "headers", fields, variable)
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(name) or name.lower() in _OWN_HEADERS:
+            raise ConfigError(f"{where}: `headers`: `{name[:40]}` cannot be set; take it out.")
+        text = value.get_secret_value()
+        if not (text.isascii() and text.isprintable()):
+            raise ConfigError(f"{where}: `headers.{name}` is not one line of ASCII; correct it.")
+    return headers
+
+
+def _texts(where: str, name: str, fields: Any, variable: Callable[[str], str]) -> dict[str, SecretStr]:
+    """Return *fields* as texts by name; they may be secrets."""
+    if fields is None:
+        return {}
+    if not isinstance(fields, dict):
+        raise ConfigError(f"{where}: `{name}` gives no names and texts; write `name: text` for each.")
+    entries = cast("dict[Any, Any]", fields)
+    return {str(key): SecretStr(_filled(f"{where}: `{name}.{key}`", value, variable)) for key, value in entries.items()}
+
+
+def _filled(where: str, template: Any, variable: Callable[[str], str]) -> str:
+    """Return *template* with variables of the environment in the place of their names; one not set stays."""
+    if not isinstance(template, str):  # YAML makes a date of 2024-10-21, and a number of 1.0
+        raise ConfigError(f"{where}: is no text; write it in quotes.")
+    text = _VARIABLE.sub(lambda match: variable(match[1]) or match[0], template).strip()
+    if not text:
+        raise ConfigError(f"{where}: is empty; give a text, or take it out.")
+    return text
+
+
+def _unset(where: str, entry: Mapping[str, Any], variable: Callable[[str], str]) -> str:
+    """Return the variables that the texts of *entry* name and that are not set, each with its place."""
+    texts = {"key": entry.get("key") or ""}
+    for group in ("headers", "query"):
+        texts |= {f"{group}.{name}": text for name, text in (entry.get(group) or {}).items()}
+    references = [(name, place) for place, text in texts.items() for name in _VARIABLE.findall(text)]
+    return " and ".join(f"{name} ({where}: `{place}`)" for name, place in references if not variable(name))
+
+
+def _word(where: str, text: str) -> str:
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        raise ConfigError(f"{where}: is not one word; give the key as its provider shows it.")
+    return text
+
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 # Holds the address of a running server, for the commands of its machine.

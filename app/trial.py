@@ -1,8 +1,8 @@
-"""A trial: the agents of a project, run from its files with a scripted model, to be tested."""
+"""The MCP servers of a project in its tests: known and checked as when it is served, and never connected to."""
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,23 +39,104 @@ from agent_core import (
     text_of,
 )
 from agent_core.hooks.rules import HookResolvers
-from agent_core.mcp.port import McpConnections
+from agent_core.mcp.port import McpConnections, McpUnavailable, ServerLogins
 from agent_core.net.fetch import Fetch
 from agent_core.providers.base import Request
 from agent_core.runtime.tools import ToolPorts
 from agent_core.secrets import Secrets
+from agent_core.servers import McpAnnotations, McpListing, McpServer, McpTool
 from agent_core.testing import Answer, Script, ScriptedProvider, ScriptExhausted, fail
-from agent_core.tools.base import NewRender
+from agent_core.tools.base import CallContext, NewRender, Outcome, Tool
 from agent_core.tools.toolset import Toolset
-from app.agents import read_agents
 from app.compose import CHANNELS
-from app.files import StillFiles, toolset_with
-from app.own_tools.toolset import OwnTools, shipped_names
+from app.files import StillFiles, ToolFiles, load_servers, read_agents, read_servers, toolset_with
+from app.own_tools import OwnTools, shipped_names
 from app.settings import load_settings
-from app.tool_files import ToolFiles
-from app.trial_servers import PlayedServers, ServerTools
 from channels.ledger import DeliveryRow
 from channels.spec import default_agent
+
+ServerTools = Mapping[str, Sequence[Tool]]
+"""The tools that stand in for those of servers, by the names of these."""
+_UNSET = "a-variable-that-is-not-set"
+_NOWHERE = "https://unset.invalid/mcp"
+
+
+def _placed(server: McpServer) -> McpServer:
+    """Return *server* with an address where only variables give it one."""
+    if _UNSET in (server.url or ""):
+        server = replace(server, url=_NOWHERE)
+    for name in ("token_url", "issuer"):
+        if server.oauth is not None and _UNSET in (getattr(server.oauth, name) or ""):
+            server = replace(server, oauth=replace(server.oauth, **{name: _NOWHERE}))
+    return server
+
+
+class PlayedServers:
+    """The servers of the file at *path*, as the `McpConnections` of a test: those that are played are reached.
+
+    Variables that the file names need not be set: tests have no tokens.
+    """
+
+    def __init__(self, path: Path, played: ServerTools) -> None:
+        """*played* are the tools that play those of servers; raises ConfigError for a server that the file has not."""
+        self.servers = [_placed(each) for each in read_servers(path, required=False, unset=_UNSET)]
+        self._played = {server: {tool.spec.name: tool for tool in tools} for server, tools in played.items()}
+        names = [each.name for each in self.servers]
+        if strange := [name for name in played if name not in names]:
+            listed = ", ".join(f"`{name}`" for name in names) or "none"
+            raise ConfigError(f"`servers`: there is no MCP server `{strange[0]}` in `{path}`; it has: {listed}.")
+
+    async def load(self, core: Core) -> None:
+        """Store the servers, and ask those that are played what they offer; raise ConfigError if one cannot work."""
+        await load_servers(core, self.servers)
+        for name in self._played:
+            await core.tools.servers.refresh(name)
+
+    def attach(self, logins: ServerLogins) -> None:
+        """Do nothing: no one logs in to what is played."""
+
+    async def discover(self, server: McpServer) -> McpListing:
+        if server.name not in self._played:
+            raise McpUnavailable(
+                f"The MCP server `{server.name}` is not connected to in tests; give `open_project` tools that play its "
+                f"own, `servers={{{server.name!r}: [...]}}`."
+            )
+        tools = self._played[server.name].values()
+        return McpListing(tools=tuple(sorted(map(_listed, tools), key=lambda each: each.name)), era="test")
+
+    async def call(
+        self,
+        server: McpServer,
+        tool: str,
+        arguments: dict[str, Any],
+        context: CallContext,
+        headers: Mapping[str, str],  # noqa: ARG002 - of the port
+        *,
+        repeatable: bool = False,  # noqa: ARG002 - of the port
+    ) -> Outcome:
+        return await self._played[server.name][tool].call(arguments, context)
+
+    def follow(self, server: McpServer, changed: Callable[[], None]) -> None:
+        """Do nothing: what is played stays as it is."""
+
+    async def forget(self, name: str) -> None:
+        """Do nothing, as in `close`."""
+
+    async def close(self) -> None:
+        """Do nothing: there are no connections."""
+
+
+def _listed(tool: Tool) -> McpTool:
+    spec = tool.spec
+    annotations = McpAnnotations(read_only=spec.effect == "read", idempotent=spec.idempotent or None)
+    return McpTool(
+        name=spec.name,
+        description=spec.description,
+        parameters=spec.parameters,
+        title=spec.title,
+        annotations=annotations,
+    )
+
 
 ASKER = "tester"
 """The id of who asks when a test names no one."""

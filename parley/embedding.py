@@ -15,7 +15,7 @@ async def open_core(env_file: str | Path | None = ".env") -> AsyncGenerator[Core
     is migrated; a Postgres is shared with others. Raises `agent_core.ConfigError` where `parley serve` would not start.
     """
     # A file of tools imports `parley` and none of what serves.
-    from app.embedded import own_core  # noqa: PLC0415
+    from app.cli.chat.conversation import own_core  # noqa: PLC0415
     from app.settings import load_settings  # noqa: PLC0415
 
     async with own_core(load_settings(None if env_file is None else Path(env_file))) as core:

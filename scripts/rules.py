@@ -44,7 +44,7 @@ MADE_HERE = re.compile(
     ))
 )  # fmt: skip
 # A user's file is registered under its own private name, which nothing else has: classes in it are looked up there.
-REGISTERS = {"app/own_tools/folder.py"}
+REGISTERS = {"app/own_tools.py"}
 HOOKS = re.compile(
     r"\bsys\.(meta_path|path_hooks)\b|from sys import .*\b(meta_path|path_hooks|modules)\b"
     r"|\bsys\.modules(\[[^\]]*\](: \w+)? =|\.(setdefault|update|pop|clear)| \|=)|\bdel sys\.modules"

@@ -29,7 +29,7 @@ IMPORTED = (
     "app.cli.chat.live",
     "app.cli.remote",
     "app.doctor.checks",
-    "app.storage.migrate",
+    "app.storage",
     "asyncpg",
     "dbos",
     "psycopg",

@@ -4,7 +4,7 @@ from functools import cache
 
 from jsonschema_rs import Draft202012Validator
 
-from app.api.bodies.schemas import events_schema
+from app.api.schemas import events_schema
 
 
 @cache

@@ -29,8 +29,8 @@ from agent_core import (
     UnknownCursor,
     shorten,
 )
-from app.api.bodies.wire import FieldProblem, Problem
 from app.api.entrance.plain import path_of
+from app.api.wire import FieldProblem, Problem
 from channels.web.demo import Unauthorized
 
 MEDIA_TYPE = "application/problem+json"

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from agent_core import Event, Fact, RateLimited, Unavailable
-from app.api.bodies.wire import rfc3339
-from app.api.deciders import Mine
+from app.api.deps import Mine
+from app.api.wire import rfc3339
 from app.serving.readers import Seats
 from channels.web.visible import ASKING, ShowTools, is_plain, visible
 

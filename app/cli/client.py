@@ -1,19 +1,60 @@
-"""The commands' HTTP client: find a running server, by PARLEY_URL or in PARLEY_DATA, and ask it."""
+"""What people give in an option as JSON."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
-from agent_core import ConfigError, ParleyError
-from app.cli.frames import Frame, FrameReader
+from agent_core import ConfigError, InvalidInput, ParleyError
+from agent_core.net import sse
 from app.settings import SERVER_FILE, SQLITE, Settings
-from app.storage.keys import SECRET_FILE, load_keys
-from app.storage.lock import is_owned
+from app.storage import SECRET_FILE, is_owned, load_keys
 from channels.web.identity import TokenSigner
+
+
+def json_object(option: str, text: str, remedy: str) -> dict[str, Any]:
+    """Return the JSON object in *text*; raise `InvalidInput` for *option* with *remedy*, without what was given."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise InvalidInput(option, remedy)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One event of a stream; *id* is the seq of a fact, None in a live event; *data* is JSON."""
+
+    id: int | None
+    type: str
+    data: bytes
+
+
+class FrameReader:
+    """Cuts a stream into frames."""
+
+    def __init__(self) -> None:
+        self._stream = sse.EventSplitter()
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        """Return the frames that *chunk* completes, without comments; raises `EventTooLarge`."""
+        return [frame for event in self._stream.split(chunk) if (frame := _read(event)) is not None]
+
+
+def _read(event: bytes) -> Frame | None:
+    """Return the frame that the lines of *event* make up; None for a comment."""
+    fields = {name: value for name, colon, value in (line.partition(b": ") for line in event.split(b"\n")) if colon}
+    if b"event" not in fields or b"data" not in fields:
+        return None
+    seq = int(fields[b"id"]) if b"id" in fields else None
+    return Frame(seq, fields[b"event"].decode(), fields[b"data"])
+
 
 TIMEOUT = httpx.Timeout(30.0, read=60.0)
 """Seconds; a silent stream sends a comment every 15 s, so that 60 s of nothing is a lost connection."""

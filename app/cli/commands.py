@@ -1,4 +1,4 @@
-"""The command `parley`: start processes, and call the API of the running server."""
+"""`parley init` and `parley dev`: a project of one's own, made and served while it is worked on."""
 
 import asyncio
 import json
@@ -9,24 +9,110 @@ from urllib.parse import quote
 
 import typer
 
-from app.cli.approvals import approvals
-from app.cli.costs import cost
-from app.cli.keys import actors, audit, keys, revoke
-from app.cli.mcp_login import mcp
-from app.cli.mcp_servers import accept_server
+from app.cli.keys import actors, approvals, audit, cost, keys, revoke, web_keys
+from app.cli.mcp import accept_server, mcp
 from app.cli.printing import AsJson, Column, age, connect, every, indented, listed, request, row, short, show
-from app.cli.project import dev, init, print_version
-from app.cli.secrets import secrets
-from app.cli.tools import tools
-from app.cli.tools_import import import_tools
-from app.cli.web_keys import web_keys
-from app.cli.widget import widget
+from app.cli.tools import import_tools, secrets, tools
 from app.printer import say
 from channels.text import as_json, one_line
 
 if TYPE_CHECKING:
     from app.cli.client import Client
     from app.settings import Settings
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The new folder; `.` is the current one.")]
+Sample = Annotated[bool, typer.Option("--sample", help="Add a small SQLite of customers and orders to try tools on.")]
+
+
+def init(name: Name, *, sample: Sample = False) -> None:
+    """Make a project: an agent, its tools, a page, tests, and what it takes to deploy them."""
+    from app.project.create import create
+
+    made = create(name, sample=sample, parent=Path(), version=installed())
+    place = "This folder" if made.is_here else f"`{made.folder}`"
+    say(f"{place} has a project; its {made.readme} leads on. Try:\n")
+    say("\n".join(f"    {command}" for command in made.commands))
+
+
+def dev() -> None:
+    """Serve the project in this folder on this machine, and take up changes of agents and tools, until Ctrl-C."""
+    from app import logs
+    from app.dev import dev as run
+    from app.settings import load_settings
+
+    logs.configure()
+    settings = load_settings()
+    logs.configure(settings.log)
+    run(settings)
+
+
+def installed() -> str:
+    """Return the version of the installed Parley."""
+    from importlib.metadata import version
+
+    return version("parley")
+
+
+def print_version(*, wanted: bool) -> None:
+    """Print the version and end the command, when that is *wanted*."""
+    if wanted:
+        say(f"parley {installed()}")
+        raise typer.Exit
+
+
+ROUTE = "/parley-token"
+widget = typer.Typer(help="The widget for web pages.", no_args_is_help=True)
+
+Agent = Annotated[str, typer.Option(help="Id or name of the agent.")]
+Server = Annotated[str | None, typer.Option(metavar="URL", help="Where browsers reach the server.")]
+TokenUrl = Annotated[str, typer.Option(metavar="URL", help="The route of your site that makes visitors' tokens.")]
+Anonymous = Annotated[bool, typer.Option("--anonymous", help="Visitors without a name, where the agent allows them.")]
+AsLauncher = Annotated[bool, typer.Option("--launcher", help="A bubble in a corner of the page, as one line.")]
+AsFrame = Annotated[bool, typer.Option("--frame", help="An iframe, for pages that take no script of another origin.")]
+Pinned = Annotated[bool, typer.Option("--pinned", help="This version for good, with its integrity.")]
+
+
+@widget.callback()
+def widget_commands() -> None:
+    """Embed the widget."""
+
+
+@widget.command()
+def snippet(
+    *,
+    agent: Agent = "assistant",
+    server: Server = None,
+    token_url: TokenUrl = ROUTE,
+    anonymous: Anonymous = False,
+    launcher: AsLauncher = False,
+    pinned: Pinned = False,
+    frame: AsFrame = False,
+) -> None:
+    """Print the lines to write into a page."""
+    from app.settings import load_settings, web_address
+    from channels.web.frame_page import Snippet, UnknownScript
+
+    if frame and (launcher or pinned):
+        raise typer.BadParameter("An iframe goes without --launcher and --pinned.", param_hint="--frame")
+    settings = load_settings(serving=False)
+    try:
+        place = web_address(server) if server is not None else settings.public_url or settings.url
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--server") from None
+    made = Snippet(
+        server=(place or f"http://{settings.host}:{settings.port}").rstrip("/"),
+        agent=agent,
+        token_url=None if anonymous else token_url,
+        launcher=launcher,
+        pinned=pinned,
+        frame=frame,
+    )
+    try:
+        say(made.text())
+    except UnknownScript as error:
+        raise typer.BadParameter(str(error), param_hint="--pinned") from None
+
 
 app = typer.Typer(
     help="One agent core, many places to talk to it.",
@@ -109,7 +195,7 @@ def migrate() -> None:
 
     logs.configure()
     settings = load_settings(serving=False)
-    from app.storage.migrate import migrate as run
+    from app.storage import migrate as run
 
     say(run(settings))
 
@@ -165,7 +251,7 @@ def apply_agents(path: Annotated[Path, typer.Argument(help="A YAML file, or a fo
     import msgspec
 
     from agent_core import ConfigError, Controls
-    from app.agents import SUFFIXES, read_agent
+    from app.files import SUFFIXES, read_agent
 
     if not path.exists():
         raise ConfigError(f"{path}: there is no such file or folder; name the agent's YAML.")

@@ -26,8 +26,7 @@ from agent_core import (
     text_of,
 )
 from agent_core.events import LIVE, TERMINAL, RunWaiting
-from app.cli.client import Client, ServerRefused, ServerUnavailable, Unreachable, client_of, no_server, segment
-from app.cli.frames import Frame
+from app.cli.client import Client, Frame, ServerRefused, ServerUnavailable, Unreachable, client_of, no_server, segment
 from app.settings import Settings
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -1,18 +1,113 @@
-"""`parley tools`: list tools, show one, call one, and check their definitions."""
+"""`parley tools import`: HTTP tools of an OpenAPI document."""
 
+import asyncio
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
 
 from agent_core.tools.base import UNSHOWN
 from app.cli.client import ServerRefused, Unreachable
-from app.cli.mcp_servers import is_server, show_server
-from app.cli.printing import AsJson, Column, every, indented, line, listed, request, row, short, show
-from app.printer import say
+from app.cli.mcp import is_server, show_server
+from app.cli.printing import AsJson, Column, age, every, indented, line, listed, request, row, short, show
+from app.printer import remark, say
 from channels.text import one_line
+
+if TYPE_CHECKING:
+    from app.openapi_import import Imported
+
+
+def import_tools(
+    document: Annotated[str, typer.Argument(help="An OpenAPI 3.0 or 3.1 document: a file, or a URL.")],
+    *,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="GLOB", help="Operations by id or tag; give it again for more."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write a file into this folder; without it, print the YAML.")
+    ] = None,
+    server: Annotated[str | None, typer.Option("--server", metavar="URL", help="The API's address.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file of an import that was edited, or has other tools.")
+    ] = False,
+) -> None:
+    """Write HTTP tools, as YAML, for the operations of an OpenAPI document."""
+    from agent_core import ConfigError
+    from app.openapi_document import document_of
+    from app.openapi_import import imported, written
+
+    result = imported(document_of(_read(document), document), only=only or (), server=server, source=document)
+    if not result.tools and not result.skipped:
+        raise ConfigError(f"{document}: has no operation that fits; `--only` compares ids and tags.")
+    text = written(result, document)
+    if out is None:
+        say(text)
+    elif result.tools:
+        say(f"wrote {_write(out, result, text, force=force)}: {len(result.tools)} tools")
+    for each in result.skipped:
+        remark(f"skipped {each}")
+    for each in result.left_out:
+        remark(f"left out of {each}")
+    for name, what in sorted(result.secrets.items()):
+        remark(f"parley secrets set {name}  # {what}")
+    if not result.tools:
+        raise typer.Exit(1)
+
+
+def _read(document: str) -> bytes:
+    from agent_core import ConfigError
+
+    if document.startswith(("http://", "https://")):
+        return asyncio.run(_fetched(document))
+    try:
+        return Path(document).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{document}: cannot be read ({error.strerror}).") from None
+
+
+async def _fetched(url: str) -> bytes:
+    from agent_core import ConfigError
+    from agent_core.net.fetch import Bounds, Fetch, FetchFailed
+    from app.openapi_document import MAX_BYTES
+    from app.settings import load_settings
+
+    fetch = Fetch(load_settings(serving=False).fetch_allow)
+    try:
+        answer = await fetch(url, bounds=Bounds(size=MAX_BYTES))
+    except FetchFailed as error:
+        raise ConfigError(f"{url}: {error}") from None
+    finally:
+        await fetch.close()
+    if answer.status != 200:  # noqa: PLR2004 - HTTP's own number
+        raise ConfigError(f"{url}: answered {answer.status}.")
+    return answer.body
+
+
+def _write(out: Path, result: "Imported", text: str, *, force: bool) -> Path:
+    """Write *text* into the folder *out*; raise ConfigError rather than replace what another hand wrote.
+
+    With *force* only a file that no import wrote is spared.
+    """
+    from agent_core import ConfigError
+    from app.openapi_import import HEADER, changed_since, file_name
+
+    path = out / file_name(result.title)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.read_text("utf-8").startswith(HEADER):
+            raise ConfigError(f"{path}: is there, and no import wrote it; move it, or choose another folder.")
+        if path.exists() and not force and (why := changed_since(path, result)) is not None:
+            raise ConfigError(f"{path}: {why}; give --force to replace it, or choose another folder.")
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None
+    return path
+
 
 tools = typer.Typer(help="Tools: what agents can do.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The tool's name or id.", metavar="NAME")]
@@ -74,7 +169,7 @@ def call_tool(
     as_json: AsJson = False,
 ) -> None:
     """Call a tool outside of any conversation: what it writes is written. The exit code is 1 when the call failed."""
-    from app.cli.json_option import json_object
+    from app.cli.client import json_object
 
     values = {} if arguments is None else json_object("ARGUMENTS", arguments, "write them as one JSON object.")
     values |= dict(_argument(each) for each in arg or ())
@@ -205,3 +300,40 @@ def _differences(example: dict[str, Any], done: dict[str, Any]) -> Iterator[str]
     for text in example["contains"]:
         if text not in done["text"]:
             yield f"the result has no `{short(text)}`: {short(done['text'], 200)}"
+
+
+secrets = typer.Typer(help="Secrets of tools and MCP servers.", no_args_is_help=True)
+
+
+@secrets.command("set")
+def set_secret(name: str) -> None:
+    """Store a secret, or give it a new value, read from standard input: it is no argument, which others could see."""
+    stored = request("PUT", f"/v1/secrets/{quote(name, safe='')}", body={"value": _value(name)})
+    row(stored["name"], "set")
+
+
+@secrets.command("list")
+def list_secrets(*, as_json: AsJson = False) -> None:
+    """List the secrets, without their values."""
+    columns = (
+        Column("NAME", lambda each: each["name"]),
+        Column("CHANGED", lambda each: f"{age(each['updated_at'])} ago", whole=True),
+    )
+    listed(every("/v1/secrets"), columns, as_json=as_json)
+
+
+@secrets.command("delete")
+def delete_secret(name: str) -> None:
+    """Delete a secret that no tool and no MCP server refers to."""
+    request("DELETE", f"/v1/secrets/{quote(name, safe='')}")
+    row(name, "deleted")
+
+
+def _value(name: str) -> str:
+    """Return the value: asked for without showing it, or what a pipe holds, less a line end."""
+    if sys.stdin.isatty():
+        return typer.prompt(f"Value of {name}", hide_input=True)
+    value = sys.stdin.read().removesuffix("\n").removesuffix("\r")
+    if not value:
+        raise typer.BadParameter(f"standard input is empty; try: printf %s VALUE | parley secrets set {name}")
+    return value

@@ -16,9 +16,9 @@ from agent_core.agent.snapshot import OFF
 from app.checks import Finding
 from app.doctor.database import sqlite
 from app.doctor.deployed import agents, agents_of, mcp_servers, own_tools, server, tool_files
-from app.mcp_file import read_mcp_file
+from app.files import read_mcp_file
 from app.models import ANTHROPIC_URL, OPENAI_URL
-from app.own_tools.toolset import OwnTools
+from app.own_tools import OwnTools
 from app.printer import say
 from app.serving.server import SPARE_FILES
 from app.settings import Settings, check, load_settings, with_providers

@@ -11,8 +11,7 @@ from pathlib import Path
 from agent_core import ConfigError
 from app.checks import Finding, Level
 from app.settings import SERVER_FILE, Settings
-from app.storage.lock import is_owned
-from app.storage.migrate import newest, revision
+from app.storage import is_owned, newest, revision
 
 GIGABYTE = 1_000_000_000
 MIN_FREE, LITTLE_FREE = GIGABYTE // 10, GIGABYTE

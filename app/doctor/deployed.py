@@ -24,20 +24,22 @@ from agent_core.servers import McpServer, login_object
 from agent_core.store.servers import StoredServer
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
-from app.agents import AgentFiles, read_agents, usable
 from app.channels import CHANNELS
 from app.checks import Finding, of_agent, of_model
-from app.offline_kinds import OfflineKinds
-from app.own_tools.toolset import UNREAD_REMEDY, OwnTools, shipped_names
+from app.files import AgentFiles, FiledTool, read_agents, read_tools, usable
+from app.own_tools import UNREAD_REMEDY, OfflineKinds, OwnTools, shipped_names
 from app.serving.server import listening
 from app.settings import SERVER_FILE, Settings, check_agents_model
-from app.storage.agents import all_agents
-from app.storage.keys import check_keys, check_shared_secret
-from app.storage.lock import is_owned
-from app.storage.migrate import revision
-from app.storage.servers import stored_secrets, stored_servers
-from app.storage.tools import stored_tools
-from app.tool_files import FiledTool, read_tools
+from app.storage import (
+    all_agents,
+    check_keys,
+    check_shared_secret,
+    is_owned,
+    revision,
+    stored_secrets,
+    stored_servers,
+    stored_tools,
+)
 
 _SHOWN = 5
 """Tools that are left out of a server which are named."""

@@ -12,8 +12,7 @@ from agent_core.store.queue import PROTOCOL, newer_runs
 from app.checks import Finding
 from app.doctor.database import QUEUED, backlog, migrations
 from app.settings import Settings
-from app.storage.migrate import ENGINE_SCHEMA, FIRST, revision_of
-from app.storage.postgres import CONNECT_TIMEOUT, connected, place_of
+from app.storage import CONNECT_TIMEOUT, ENGINE_SCHEMA, FIRST, connected, place_of, revision_of
 
 EXPIRE_AFTER = 10.0
 """Seconds without a heartbeat after which a worker counts as expired."""

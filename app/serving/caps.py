@@ -11,7 +11,7 @@ from typing import NamedTuple
 from starlette.types import Scope
 
 from agent_core import RateLimited
-from app.addresses import is_shared, place_of
+from app.settings import is_shared, place_of
 from channels.web.identity import Principal
 
 ELSEWHERE = "elsewhere"

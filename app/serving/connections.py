@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import structlog
 from prometheus_client import Counter
 
-from app.addresses import Network, is_shared, place_of, within
+from app.settings import Network, is_shared, place_of, within
 
 Reason = Literal[
     "full",

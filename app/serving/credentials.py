@@ -16,7 +16,7 @@ from agent_core.objects import Revocation, RevocationKind, SigningKey, StoredKey
 from agent_core.runtime.access import Access
 from app.serving.readers import Reader, Readers
 from app.serving.windows import Logins
-from app.storage.keys import ApiKey
+from app.storage import ApiKey
 from channels.web.identity import (
     ACT_AS,
     COOKIE_SECONDS,

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, text
 
 from agent_core import Core, Database, Unavailable
 from app.serving.readers import Readers
-from app.storage.migrate import newest, revision_of
+from app.storage import newest, revision_of
 
 TIMEOUT = 5
 """Seconds for the database to answer."""

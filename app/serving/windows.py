@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from agent_core import RateLimited
-from app.addresses import place_of
+from app.settings import place_of
 
 WINDOW = 60.0
 MAX_FAILURES = 30

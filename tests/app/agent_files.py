@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent_core import Channels, ConfigError, Definition
 from agent_core.runtime.agent_checks import Surroundings, check_agent
-from app.agents import read_agents, usable
+from app.files import read_agents, usable
 
 
 def load_agents(

@@ -17,7 +17,7 @@ from app.compose import create_app
 from app.serving.credentials import Credentials
 from app.serving.readers import Readers
 from app.settings import Settings
-from app.storage.keys import ApiKey, Keys
+from app.storage import ApiKey, Keys
 from channels.web.identity import TokenSigner
 from tests.app.processes import PlainShell, Serving, Shell, start
 

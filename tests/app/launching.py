@@ -18,7 +18,7 @@ from app.main import greet, serve
 from app.models import running_models
 from app.serving.server import listening, url_of
 from app.settings import Settings, load_settings
-from app.storage.keys import load_api_key, load_keys, prepare_data
+from app.storage import load_api_key, load_keys, prepare_data
 from channels.web.identity import TokenSigner
 
 

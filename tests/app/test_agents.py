@@ -8,7 +8,7 @@ import yaml
 
 from agent_core import Channels, ConfigError, Controls, DeclaredTool
 from agent_core.agent.snapshot import snapshot_of
-from app.api.bodies.requests import AgentBody
+from app.api.requests import AgentBody
 from app.compose import CHANNELS
 from tests.agent_core.shuffled import DECLARED, shuffled
 from tests.app.agent_files import load_agents

@@ -12,7 +12,7 @@ import yaml
 
 from agent_core import Core, Overlap, Persona, SnapshotFrozen
 from agent_core.agents import MAX_IDLE, PLAIN_DEFAULTS
-from app.api.bodies.agent_fields import AgentFields
+from app.api.wire import AgentFields
 from channels.web.settings import Web
 from tests.agent_core.scenes import log_of
 

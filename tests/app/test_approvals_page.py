@@ -18,9 +18,9 @@ from agent_core.objects import MAX_QUORUM, MAX_TIMEOUT, AuditKind
 from agent_core.providers.demo import DemoProvider
 from agent_core.testing import ScriptedProvider, call, say, step_of
 from agent_core.tools.builtin import calculate
-from app.agents import read_agent
 from app.compose import create_app
-from app.storage.keys import ApiKey
+from app.files import read_agent
+from app.storage import ApiKey
 from tests.app.conftest import KEY, caller
 from tests.app.frames import frames
 from tests.polling import PATIENCE

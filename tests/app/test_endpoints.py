@@ -13,9 +13,16 @@ from agent_core.providers.base import CallFailed, Request
 from agent_core.providers.models import find, sees
 from agent_core.testing import fail, say, usage
 from agent_core.testing.models import FakeModels
-from app.endpoints import DEFAULT_FILE, read_endpoints
 from app.models import running_models
-from app.settings import Settings, check_agents_model, check_model, load_settings, with_providers
+from app.settings import (
+    DEFAULT_FILE,
+    Settings,
+    check_agents_model,
+    check_model,
+    load_settings,
+    read_endpoints,
+    with_providers,
+)
 
 AZURE = """
 azure:

@@ -8,7 +8,7 @@ import pytest
 from agent_core import ConfigError, Core
 from app.compose import create_app
 from app.settings import Settings, load_settings
-from app.storage.keys import ApiKey
+from app.storage import ApiKey
 from channels.web.identity import TokenSigner
 from channels.web.routes import widget
 

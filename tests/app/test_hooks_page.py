@@ -17,7 +17,7 @@ from agent_core.hooks.http import MASK, MAX_SECRET, MAX_TIMEOUT, MIN_SECRET, MIN
 from agent_core.hooks.rules import MAX_CONDITIONS, MAX_VALUES, HookResolvers, check_rule, path_of
 from agent_core.net.fetch import Fetch
 from agent_core.schemas import _WORK
-from app.agents import read_agent
+from app.files import read_agent
 from tests.conftest import SECRETS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text("utf-8")

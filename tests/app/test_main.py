@@ -25,7 +25,7 @@ from app.serving.readers import Readers
 from app.serving.ready import Starting
 from app.serving.server import Server, config, listening, url_of
 from app.settings import Settings
-from app.storage.keys import ApiKey
+from app.storage import ApiKey
 from tests.app.conftest import KEY, Model
 from tests.app.frames import frames
 from tests.polling import PATIENCE

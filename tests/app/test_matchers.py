@@ -11,7 +11,7 @@ from agent_core import Channels, ConfigError, Definition, Hook, SqliteDatabase, 
 from app.compose import running_core
 from app.models import running_models
 from app.settings import Settings
-from app.storage.migrate import migrate
+from app.storage import migrate
 from tests.app.agent_files import load_agents
 from tests.app.doctor.hooks import of_hooks
 

@@ -9,7 +9,7 @@ import structlog
 
 from agent_core import ConfigError
 from agent_core.servers import McpServer
-from app.mcp_file import read_mcp_file
+from app.files import read_mcp_file
 from app.settings import Settings
 
 ENVIRONMENT = {"TOKEN": "opensesame", "EMPTY": ""}

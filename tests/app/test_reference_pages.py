@@ -18,8 +18,8 @@ from _pytest.mark.structures import ParameterSet
 from agent_core import Definition
 from agent_core.agents import ToolDefinition, gathered
 from app.cli.commands import app
-from app.endpoints import read_endpoints
-from app.mcp_file import read_servers
+from app.files import read_servers
+from app.settings import read_endpoints
 from tests.cases import for_each
 from tests.postgres import ROOT
 

@@ -12,7 +12,7 @@ from app.compose import running_core
 from app.doctor.checks import examine
 from app.models import running_models
 from app.settings import Settings
-from app.storage.migrate import migrate
+from app.storage import migrate
 
 OPEN = {"anonymous": {"origins": ["https://shop.example"]}}
 BOUNDED = ({"cost_per_day": "5"}, {"tokens_per_day": 1_000_000}, {"messages_per_day": 1_000})

@@ -11,8 +11,8 @@ from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools import ToolPorts
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.functions import tool
-from app import tool_files
-from app.tool_files import ToolFiles, read_tools
+from app import files as tool_files
+from app.files import ToolFiles, read_tools
 from tests.conftest import MakeCore
 
 GOOD = """\

@@ -15,8 +15,7 @@ from app.compose import create_app, running_core
 from app.doctor.checks import examine
 from app.models import running_models
 from app.settings import ConfigError, Settings, check, with_providers
-from app.storage.keys import ApiKey, load_keys
-from app.storage.migrate import migrate
+from app.storage import ApiKey, load_keys, migrate
 from channels.web.identity import TokenSigner
 from tests.app.conftest import KEY, caller
 

@@ -16,10 +16,9 @@ from msgspec import convert
 from starlette.requests import Request
 
 from agent_core import Core, Definition, RateLimited
-from app.addresses import place_of
 from app.compose import create_app
-from app.settings import Settings
-from app.storage.keys import ApiKey
+from app.settings import Settings, place_of
+from app.storage import ApiKey
 from channels.web import routes
 from channels.web.demo import WAIT, Door, Unauthorized
 from channels.web.identity import TokenSigner

@@ -19,7 +19,7 @@ from app.compose import create_app
 from app.serving.connections import Connections
 from app.serving.protocol import Connection
 from app.settings import Settings
-from app.storage.keys import ApiKey, Keys
+from app.storage import ApiKey, Keys
 from channels.web.identity import TokenSigner
 from tests.bench.client import KEY
 from tests.bench.history import History

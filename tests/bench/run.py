@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from agent_core.agents import DEFAULT_CONTEXT_MESSAGES
 from app.settings import Settings
-from app.storage.migrate import migrate
+from app.storage import migrate
 from tests.bench import assembled, billed, called, drawn, widget
 from tests.bench import measures as m
 from tests.bench import scale as s

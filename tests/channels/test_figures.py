@@ -9,7 +9,7 @@ from agent_core import csv_of, table_of
 from agent_core.charts.made import columns_of, made_chart, made_table
 from agent_core.providers.demo import figures_asked
 from agent_core.testing import FakeClock
-from app.cli.chat.painting import painted
+from app.cli.chat.live import painted
 from channels.delivery import Delivery, NullOutbox
 from channels.slack.blocks import payloads
 from channels.slack.charts import Ladders, choose

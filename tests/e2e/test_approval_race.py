@@ -21,13 +21,13 @@ import pytest
 
 from agent_core import Actor, ApprovalDecided, ApprovalObject, Core, RunCancelled, RunCompleted
 from agent_core.testing import FakeClock
-from app.cli import approvals as cli_approvals
+from app.cli import keys as cli_approvals
 from app.cli import printing
 from app.cli.client import ServerRefused, connected
 from app.compose import create_app
 from app.serving.readers import Readers
 from app.settings import Settings
-from app.storage.keys import ApiKey, Keys
+from app.storage import ApiKey, Keys
 from channels.slack.cards import APPROVE, DENY, EDIT
 from channels.slack.receive import LATE, NOT_YOURS
 from channels.slack.testing import NotPossible, Team, VisibleMessage

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from agent_core import Actor
-from app.storage.keys import Keys
+from app.storage import Keys
 from channels.web.identity import TokenSigner
 from tests.e2e.conftest import StartServer
 from tests.e2e.problems import refused

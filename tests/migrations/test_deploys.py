@@ -15,7 +15,7 @@ from agent_core import Core, Definition
 from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from agent_core.tools.functions import tool
-from app.storage.migrate import FIRST
+from app.storage import FIRST
 from tests import forked
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import SAFETY, idle, open_session, say_and_wait

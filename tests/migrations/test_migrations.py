@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable
 from sqlmodel import SQLModel
 
-from app.storage.migrate import FIRST
+from app.storage import FIRST
 from tests.migrations.conftest import MakeUrl, WriteRevision
 from tests.migrations.databases import add_run, connected, fill, rows, schema
 

@@ -11,9 +11,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from agent_core import ParleyError
-from app.addresses import LOOPBACK_NAMES, Network, fits, is_loopback, is_shared, place_of, within
 from app.api.entrance.plain import NUL
 from app.api.problems import problem, refusal, unauthorized
+from app.settings import LOOPBACK_NAMES, Network, fits, is_loopback, is_shared, place_of, within
 from channels.web.demo import host_name, is_forwarded
 from channels.web.identity import Principal
 

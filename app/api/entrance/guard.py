@@ -16,11 +16,11 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_core import MAX_FILE, Forbidden
-from app.api.bodies.forms import AROUND
 from app.api.deps import operator
 from app.api.entrance.body import MAX_VALUES, READ, Scan, fault_in, no_json, read, too_complex
 from app.api.entrance.scopes import check_scope
 from app.api.problems import problem, unauthorized
+from app.api.routes.sessions import AROUND
 from app.serving.caps import Caps, Held
 from channels.slack.settings import UNSIGNED, signature, unsigned_bytes
 from channels.web.identity import Principal

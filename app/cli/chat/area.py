@@ -1,7 +1,4 @@
-"""The lower end of the terminal: the text that may still change, the line that is typed, and lists to pick from.
-
-What is done scrolls away above it and is never drawn again, so nothing flickers and all of it can be scrolled back to.
-"""
+"""Whose turn the keys are while a question is open: those that were meant for a message decide nothing."""
 
 import asyncio
 import os
@@ -17,10 +14,12 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.data_structures import Point
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import (
     BufferControl,
     ConditionalContainer,
@@ -35,9 +34,167 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.widgets import SearchToolbar
 
 from agent_core import Clock
-from app.cli.chat.keys import bindings
-from app.cli.chat.slash import COMMANDS
-from app.cli.chat.turn import Turn
+from app.cli.chat.conversation import COMMANDS, INTERRUPT
+
+QUIET = 500
+"""Milliseconds without a key, the question on the screen and nothing typed, before its list takes the keys."""
+SETTLED = 150
+"""Milliseconds that the list has had the keys, on the screen, before one decides: what is pasted as keys is faster."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """The times at which a question was drawn, keys came, and its list was drawn as the one that has them.
+
+    Times are milliseconds of *clock*. `is_aside` says that the list takes the keys only when the person asks for it.
+    """
+
+    clock: Clock
+    is_aside: bool = False
+    _shown: int | None = None
+    _entered: int | None = None
+    _pressed: int | None = None
+
+    def begin(self) -> None:
+        """Start with a question that has not been drawn yet."""
+        self.is_aside, self._shown, self._entered = False, None, None
+
+    def press(self, *, in_list: bool) -> None:
+        """Take notice of a key; one for the message keeps the list from taking the keys."""
+        self._pressed = self.clock.now()
+        if self._shown is not None and not in_list:
+            self.is_aside = True
+
+    def draw(self, *, in_list: bool) -> None:
+        """Take notice that the question is on the screen, and whether its list is drawn with the keys."""
+        now = self.clock.now()
+        self._shown = now if self._shown is None else self._shown
+        if not in_list:
+            self._entered = None
+        elif self._entered is None:
+            self._entered = now
+
+    def may_enter(self, draft: str) -> bool:
+        """Return whether the list may take the keys unasked; a *draft* keeps them for the message."""
+        if draft:
+            self.is_aside = True
+        if self.is_aside or self._shown is None:
+            return False
+        return self.clock.now() - max(self._shown, self._pressed or 0) >= QUIET
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the question is on the screen."""
+        return self._shown is not None
+
+    @property
+    def decides(self) -> bool:
+        """Whether a key in the list is meant for it."""
+        return self._entered is not None and self.clock.now() - self._entered >= SETTLED
+
+
+def bindings(area: "InputArea") -> KeyBindings:
+    """Return the keys of *area*: of its lists, of the texts that it asks for, and of messages."""
+    keys = KeyBindings()
+    _bind_menu(keys, area)
+    _bind_field(keys, area)
+    _bind_message(keys, area)
+    typing = Condition(lambda: not area.is_picking) & ~is_searching
+
+    @keys.add("escape", "enter", filter=typing)
+    @keys.add("c-j", filter=typing)
+    def _begin_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @keys.add("c-x", "c-e", filter=typing)
+    def _open_editor(event: KeyPressEvent) -> None:
+        event.current_buffer.open_in_editor()
+
+    @keys.add("c-z")
+    def _suspend(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
+
+    return keys
+
+
+def _bind_menu(keys: KeyBindings, area: "InputArea") -> None:
+    picking = Condition(lambda: area.is_picking)
+
+    @keys.add(Keys.Any, filter=picking)
+    def _press(event: KeyPressEvent) -> None:
+        area.press(event.data)
+
+    @keys.add("up", filter=picking)
+    @keys.add("s-tab", filter=picking)
+    def _go_up(event: KeyPressEvent) -> None:  # noqa: ARG001 - of no interest
+        area.move(-1)
+
+    @keys.add("down", filter=picking)
+    @keys.add("tab", filter=picking)
+    def _go_down(event: KeyPressEvent) -> None:  # noqa: ARG001 - as above
+        area.move(1)
+
+    @keys.add("enter", filter=picking)
+    @keys.add("c-j", filter=picking)
+    def _pick(event: KeyPressEvent) -> None:  # noqa: ARG001 - as above
+        area.pick()
+
+    @keys.add("escape", filter=picking, eager=True)
+    @keys.add("c-c", filter=picking)
+    @keys.add("<sigint>", filter=picking)
+    @keys.add("c-d", filter=picking)
+    def _leave(event: KeyPressEvent) -> None:  # noqa: ARG001 - as above
+        area.leave()
+
+    @keys.add(Keys.BracketedPaste, filter=picking)
+    def _paste(event: KeyPressEvent) -> None:
+        area.write(event.data.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _bind_field(keys: KeyBindings, area: "InputArea") -> None:
+    asking = Condition(lambda: area.field is not None and not area.is_picking) & ~is_searching
+
+    @keys.add("enter", filter=asking)
+    def _give(event: KeyPressEvent) -> None:
+        area.give(event.current_buffer.text)
+
+    @keys.add("escape", filter=asking)
+    @keys.add("c-c", filter=asking)
+    @keys.add("<sigint>", filter=asking)
+    def _give_up(event: KeyPressEvent) -> None:  # noqa: ARG001 - of no interest
+        area.give_up()
+
+
+def _bind_message(keys: KeyBindings, area: "InputArea") -> None:
+    writing = Condition(lambda: area.field is None and not area.is_picking) & ~is_searching
+    empty = Condition(lambda: not area.message.text)
+    has_question = Condition(lambda: area.question is not None)
+    command = Condition(lambda: area.message.text.startswith("/"))
+
+    @keys.add("enter", filter=writing)
+    def _send(event: KeyPressEvent) -> None:  # noqa: ARG001 - of no interest
+        text = area.message.text
+        area.message.reset(append_to_history=bool(text.strip()))
+        if text.strip():
+            area.entries.queue.put_nowait(text)
+
+    @keys.add("c-c", filter=writing)
+    @keys.add("<sigint>", filter=writing)
+    def _interrupt(event: KeyPressEvent) -> None:  # noqa: ARG001 - as above
+        if area.message.text and not area.is_working:
+            area.message.reset()
+        else:
+            area.entries.queue.put_nowait(INTERRUPT)
+
+    @keys.add("c-d", filter=writing & empty)
+    def _leave(event: KeyPressEvent) -> None:  # noqa: ARG001 - as above
+        area.entries.queue.put_nowait(None)
+
+    @keys.add("tab", filter=writing & has_question & ~command)
+    @keys.add("escape", filter=writing & has_question & empty)
+    def _enter(event: KeyPressEvent) -> None:  # noqa: ARG001 - as above
+        area.enter()
+
 
 PROMPT, MARK = "> ", "\u203a"
 ASIDE = "Tab: decide \u00b7 what you type is a message, not the decision"

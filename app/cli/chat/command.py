@@ -1,25 +1,128 @@
-"""The command `parley chat`: which conversation, and how this terminal can show it."""
+"""The lines of standard input where no one edits them: of a pipe, or of a terminal without abilities."""
 
 import asyncio
+import codecs
 import getpass
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from agent_core import Actor, Clock, SystemClock
-from app.cli.chat.context import ContextOption, ContextPort, context_option
-from app.cli.chat.conversation import INTERRUPT, converse
-from app.cli.chat.lines import Lines
-from app.cli.chat.once import answer
-from app.cli.chat.piped import Piped
-from app.cli.chat.ports import Port, chosen_agent, opened_port, own_session
+from msgspec.structs import replace
+
+from agent_core import Actor, Clock, Event, Inbound, Page, Receipt, RunObject, SessionObject, SystemClock
+from app.cli.chat.conversation import BRIEF, INTERRUPT, Port, chosen_agent, converse, opened_port, own_session
+from app.cli.chat.piped import Piped, answer
+from app.cli.client import json_object
 from app.settings import Settings, load_settings
 from channels.terminal import Terminal
+from channels.text import one_line
+
+
+class Lines:
+    """The lines of standard input, and those that `put` adds; they end with the input.
+
+    A thread reads them: as a daemon it holds up no exit, and the raw descriptor has no lock that it could die with.
+    """
+
+    def __init__(self, descriptor: int = 0) -> None:
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        self._descriptor = descriptor
+        threading.Thread(target=self._read, name="parley-lines", daemon=True).start()
+
+    def put(self, line: str | None) -> None:
+        """Add a line; None is the end."""
+        self._lines.put_nowait(line)
+
+    def __aiter__(self) -> "Lines":
+        return self
+
+    async def __anext__(self) -> str:
+        line = await self._lines.get()
+        if line is None:
+            self.put(None)
+            raise StopAsyncIteration
+        return line
+
+    def _read(self) -> None:
+        decoder, rest = codecs.getincrementaldecoder("utf-8")("replace"), ""
+        # A loop that has ended takes no more lines, and needs none.
+        with suppress(RuntimeError):
+            while chunk := os.read(self._descriptor, 65536):
+                *lines, rest = (rest + decoder.decode(chunk)).split("\n")
+                for line in lines:
+                    self._loop.call_soon_threadsafe(self.put, line)
+            if rest:
+                self._loop.call_soon_threadsafe(self.put, rest)
+            self._loop.call_soon_threadsafe(self.put, None)
+
+
+OPTION, SETTING = "--tool-context", "PARLEY_DEMO_TOOL_CONTEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextOption:
+    """The *tool_context* of each message, and which option or setting it is *by*; it may hold secrets."""
+
+    tool_context: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    by: str = OPTION
+
+    @property
+    def greeting(self) -> str:
+        """What a conversation begins with: the names of what the tools are given, never the values."""
+        names = ", ".join(f"`{one_line(name)}`" for name in self.tool_context)
+        return f"{BRIEF}\n(the tools get {names} from {self.by})" if names else BRIEF
+
+
+def context_option(option: str | None, settings: Settings) -> ContextOption:
+    """Return what *option* gives, a JSON object, else what the demo page of this machine's server gives its tools.
+
+    A server that PARLEY_URL names has a demo page of its own, of which the settings here say nothing.
+    """
+    if option is not None:
+        return ContextOption(json_object(OPTION, option, """write one JSON object, such as '{"customer": "C-1"}'."""))
+    if settings.url is not None:
+        return ContextOption()
+    return ContextOption(settings.demo_tool_context or {}, SETTING)
+
+
+class ContextPort:
+    """A port that sends each message with a *tool_context*, which replaces the agent's own."""
+
+    def __init__(self, port: Port, tool_context: dict[str, Any]) -> None:
+        self._port, self._tool_context = port, tool_context
+        self.approvals, self.agents = port.approvals, port.agents
+
+    async def receive(self, session: str, inbound: Inbound) -> Receipt:
+        """Post a message."""
+        controls = replace(inbound.controls, tool_context=self._tool_context)
+        return await self._port.receive(session, replace(inbound, controls=controls))
+
+    async def open_session(self, *, agent: str, actor: Actor) -> SessionObject:
+        return await self._port.open_session(agent=agent, actor=actor)
+
+    async def session(self, id: str) -> SessionObject:
+        return await self._port.session(id)
+
+    async def sessions(self, *, actor: str, limit: int) -> Page[SessionObject]:
+        return await self._port.sessions(actor=actor, limit=limit)
+
+    async def cancel(self, run: str, *, by: Actor) -> RunObject:
+        return await self._port.cancel(run, by=by)
+
+    def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
+        return self._port.follow(session, after=after)
+
+    def follow_run(self, run: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
+        return self._port.follow_run(run, after=after)
+
 
 PROMPT = "> "
 INTERRUPTED = 130

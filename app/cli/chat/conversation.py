@@ -1,19 +1,250 @@
-"""A conversation of many lines: what is typed goes in, what the session's log says is shown."""
+"""The commands of a conversation: what a line that begins with a slash asks for."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing
-from typing import Protocol
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
 
-from agent_core import Actor, Clock, Decision, Event, Fact, Inbound, ParleyError
-from app.cli.chat.listing import Recent, numbered
-from app.cli.chat.ports import Port
-from app.cli.chat.slash import Slash, UnknownSlash, help_text, read_slash
+from agent_core import (
+    Actor,
+    Clock,
+    ConfigError,
+    Core,
+    Decision,
+    Event,
+    Fact,
+    Forbidden,
+    Inbound,
+    Page,
+    ParleyError,
+    Receipt,
+    RunObject,
+    SessionObject,
+    SystemClock,
+)
 from app.cli.client import Unreachable
-from channels.delivery import Delivery, NullOutbox
-from channels.spec import ConversationView, RunView, Screen, Stop
+from app.cli.printing import short
+from app.cli.remote import Remote, running_server
+from app.compose import running_core
+from app.models import running_models
+from app.settings import Settings, load_settings
+from app.storage import migrate, owned, private_files
+from channels.delivery import Delivery, EventSource, NullOutbox
+from channels.spec import ConversationView, RunView, Screen, Stop, default_agent
 from channels.terminal import ADDRESS
-from channels.text import queued
+from channels.text import one_line, queued
+
+Name = Literal["/help", "/new", "/sessions", "/stop", "/quit"]
+COMMANDS: dict[Name, str] = {
+    "/help": "lists these",
+    "/new": "starts a new conversation",
+    "/sessions": "lists your latest conversations, to continue one",
+    "/stop": "stops the answer, also one that waits",
+    "/quit": "leaves",
+}
+BRIEF = "(/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves)"
+KEYS = (
+    ("//…", "sends a message that begins with a slash"),
+    ("Enter", "sends; Alt-Enter or Ctrl-J begins a line, pasted lines are one message"),
+    ("Up, Ctrl-R", "earlier messages, a search in them"),
+    ("Ctrl-X Ctrl-E", "writes in $EDITOR"),
+    ("Ctrl-C", "stops the answer; twice where none is being written leaves"),
+    ("Ctrl-D", "leaves"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slash:
+    """A command; *rest* is what follows its name."""
+
+    name: Name
+    rest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownSlash:
+    """A line that looks like a command and is none."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"unknown command `{self.name}`; `/help` lists them, and `//` sends a message that begins with a slash"
+
+
+def read_slash(line: str) -> Slash | UnknownSlash | None:
+    """Return the command that *line* is; None for a message, also for one that begins with two slashes."""
+    text = line.strip()
+    if not text.startswith("/") or text.startswith("//"):
+        return None
+    word, *rest = text.split(maxsplit=1)
+    for name in COMMANDS:
+        if word == name:
+            return Slash(name, *rest)
+    return UnknownSlash(word)
+
+
+def help_text(*, keys: bool) -> str:
+    """Return what `/help` prints, with the *keys* of a terminal or those of plain lines."""
+    rows = [*COMMANDS.items(), *(KEYS if keys else (KEYS[0], *KEYS[-2:]))]
+    return "\n".join(f"  {name:<13} {words}" for name, words in rows)
+
+
+@asynccontextmanager
+async def own_core(settings: Settings) -> AsyncIterator[Core]:
+    """Give a core of this process: on SQLite the only one, on Postgres one of many; raise ConfigError."""
+    with _alone(settings):
+        async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
+            yield core
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """On SQLite own the database and bring it up to date; a Postgres is migrated when it is deployed to."""
+    if settings.postgres is not None:
+        yield
+        return
+    migrate(settings)
+    with private_files(), owned(settings):
+        yield
+
+
+class Named(Protocol):
+    """What has a name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Defined(Protocol):
+    """An agent; its *source* is `file` while it is one of the files as they are now."""
+
+    @property
+    def definition(self) -> Named: ...
+    @property
+    def source(self) -> str: ...
+
+
+class ApprovalRules(Protocol):
+    """The fields of an approval that decide whose vote counts."""
+
+    @property
+    def responders(self) -> tuple[str, ...]: ...
+    @property
+    def asker(self) -> Actor | None: ...
+    @property
+    def speakers(self) -> tuple[Actor, ...]: ...
+
+
+class AfterVote(Protocol):
+    """An approval after a vote: still `open` while a quorum lacks some."""
+
+    @property
+    def status(self) -> str: ...
+
+
+class ApprovalsPort(Protocol):
+    """Where approvals are decided."""
+
+    async def get(self, id: str, /) -> ApprovalRules: ...
+    async def decide(self, decision: Decision, /) -> AfterVote: ...
+
+
+class AgentsPort(Protocol):
+    """Where the names of agents are."""
+
+    async def all(self) -> Sequence[Defined]: ...
+
+
+class Port(EventSource, Protocol):
+    """What a conversation needs of the core, in this process or over HTTP."""
+
+    @property
+    def approvals(self) -> ApprovalsPort: ...
+    @property
+    def agents(self) -> AgentsPort: ...
+
+    async def open_session(self, *, agent: str, actor: Actor) -> SessionObject: ...
+    async def session(self, id: str) -> SessionObject: ...
+    async def sessions(self, *, actor: str, limit: int) -> Page[SessionObject]: ...
+    async def receive(self, session: str, inbound: Inbound) -> Receipt: ...
+    async def cancel(self, run: str, *, by: Actor) -> RunObject: ...
+    def follow_run(self, run: str, *, after: int = 0) -> AsyncGenerator[list[Event]]: ...
+
+
+@asynccontextmanager
+async def opened_port(clock: Clock) -> AsyncIterator[Port]:
+    """Give a running server, else a core in this process; raise ConfigError when another holds PARLEY_DATA."""
+    server = await running_server(load_settings(serving=False))
+    if server is not None:
+        async with aclosing(server):
+            yield Remote(server, clock)
+        return
+
+    async with own_core(load_settings()) as core:
+        yield core
+
+
+async def own_session(port: Port, id: str, actor: Actor) -> SessionObject:
+    """Return the session *id* of *actor*; raise `Forbidden` for another's, in whose name a message would be posted."""
+    session = await port.session(id)
+    if session.actor.id != actor.id:
+        whose = one_line(session.actor.id)
+        raise Forbidden(
+            f"`{session.id}` is a conversation of `{whose}`, and you are `{actor.id}` here: "
+            "answer in it as a person on the operator's page (`/operator`), or begin one of your own."
+        )
+    return session
+
+
+async def chosen_agent(port: Port, name: str | None) -> str:
+    """Return *name*, else the agent that answers where none is named; raises ConfigError that names several."""
+    if name is not None:
+        return name
+    agents = await port.agents.all()
+    if not agents:
+        raise ConfigError("There is no agent to talk to; `parley agents apply FILE` makes one.")
+    default = default_agent((agent.definition.name, agent.source == "file") for agent in agents)
+    if default is None:
+        names = sorted(agent.definition.name for agent in agents)
+        raise ConfigError(f"--agent: say which one to talk to: {', '.join(names)}.")
+    return default
+
+
+RECENT = 20
+"""How many conversations `/sessions` lists."""
+
+
+class Recent:
+    """The conversations that were last listed."""
+
+    def __init__(self, port: Port, actor: Actor) -> None:
+        self._port, self._actor = port, actor
+        self._listed: list[SessionObject] = []
+
+    async def lines(self) -> list[str]:
+        """List the latest, each as a line."""
+        self._listed = list((await self._port.sessions(actor=self._actor.id, limit=RECENT)).items)
+        return [_described(each) for each in self._listed]
+
+    async def named(self, wanted: str) -> SessionObject:
+        """Return the conversation with this number of the list, from 1, or with this id; raise `Forbidden`."""
+        if wanted.isdecimal() and 0 < int(wanted) <= len(self._listed):
+            return self._listed[int(wanted) - 1]
+        return await own_session(self._port, wanted, self._actor)
+
+
+def numbered(lines: list[str]) -> str:
+    """Return *lines* with the numbers by which one is continued."""
+    listed = "\n".join(f"{n:>3}  {line}" for n, line in enumerate(lines, 1))
+    return f"{listed}\n(/sessions NUMBER continues one)"
+
+
+def _described(session: SessionObject) -> str:
+    last = datetime.fromtimestamp(session.last_activity_at / 1000).astimezone()
+    return f"{last:%Y-%m-%d %H:%M}  {short(session.title or '(no title yet)', 36)}  {session.id}"
+
 
 INTERRUPT = "\x03"
 """The line that Ctrl-C makes."""

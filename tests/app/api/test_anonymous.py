@@ -12,7 +12,7 @@ from app.compose import create_app
 from app.serving import windows
 from app.serving.windows import Newcomers
 from app.settings import Settings
-from app.storage.keys import ApiKey, Keys
+from app.storage import ApiKey, Keys
 from channels.web.identity import SECRET_SECONDS, VISITOR_SECONDS, TokenSigner
 from tests.app.conftest import KEY, caller
 from tests.app.conftest import SECRET as SERVER_SECRET

@@ -333,7 +333,7 @@ async def test_the_record_is_lines_of_json(shop: Open):
 
 async def test_a_long_record_comes_whole(shop: Open, monkeypatch):
     """A record of many pages is one answer without a gap or a repetition."""
-    monkeypatch.setattr("app.api.routes.approvals.PAGE", 2)
+    monkeypatch.setattr("app.api.routes.runs.PAGE", 2)
     here = await shop()
     await asked(await here.visitor())
     path = f"/v1/approvals/{(await open_one(here.operator))['id']}"

@@ -7,11 +7,11 @@ import msgspec
 from fastapi import FastAPI
 
 from agent_core import Definition
-from app.api.bodies import replies  # noqa: F401 - its bodies are found once they are defined
-from app.api.bodies.derived import RequestBody, body_of
-from app.api.bodies.requests import AGENT
+from app.api import requests  # noqa: F401 - its bodies are found once they are defined
 from app.api.entrance.guard import Entrances
-from app.api.routes import tools  # noqa: F401 - their bodies are found once they are defined
+from app.api.requests import AGENT
+from app.api.routes import agents  # noqa: F401 - their bodies are found once they are defined
+from app.api.wire import RequestBody, body_of
 
 _JSON = "any JSON: the size of the request bounds it"
 UNBOUNDED = {

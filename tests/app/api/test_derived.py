@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from agent_core import Definition
 from agent_core.objects import AgentObject, RunObject
-from app.api.bodies.derived import RequestBody, body_of, one_of, wire_of
-from app.api.bodies.requests import AGENT, AnyActor
+from app.api.requests import AGENT, AnyActor
+from app.api.wire import RequestBody, body_of, one_of, wire_of
 from tests.cases import for_each
 
 

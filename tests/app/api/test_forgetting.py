@@ -19,7 +19,7 @@ from agent_core.store.quotas import QUOTA
 from agent_core.testing import Answer, ScriptedProvider, call, say, step_of, think
 from app.compose import create_app
 from app.settings import Settings
-from app.storage.keys import ApiKey
+from app.storage import ApiKey
 from channels.web.identity import TokenSigner
 from tests.agent_core.asking import Till, asks
 from tests.app.api.test_keys import made

@@ -15,7 +15,7 @@ from starlette.routing import Route, Router
 from agent_core import Actor
 from app.api.entrance import guard
 from app.api.entrance.guard import BODIES, RequestGuard
-from app.storage.keys import Keys
+from app.storage import Keys
 from channels.web.identity import TokenSigner
 from tests.app.api.test_keys import made
 from tests.app.conftest import KEY, SECRET, caller

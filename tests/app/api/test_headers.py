@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from agent_core import Core
 from app.compose import create_app
 from app.settings import Settings
-from app.storage.keys import ApiKey
+from app.storage import ApiKey
 from channels.web.identity import TokenSigner
 
 

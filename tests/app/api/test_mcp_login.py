@@ -10,10 +10,10 @@ from agent_core.clock import SystemClock
 from agent_core.mcp.oauth import Authorization
 from agent_core.net.fetch import Fetch
 from agent_core.servers import McpServer
-from app.api.routes.mcp_client import client_document
+from app.api.routes.mcp import client_document
 from app.compose import create_app
 from app.settings import Settings
-from app.storage.keys import ApiKey
+from app.storage import ApiKey
 from channels.web.identity import TokenSigner
 from tests.agent_core.tools.mcp.login_site import REDIRECT, LoginStage, browse, login_stage
 from tests.conftest import MakeCore

@@ -3,8 +3,8 @@
 import structlog
 from starlette.responses import Response
 
-from app.addresses import network
 from app.api.entrance.callers import MAX_PEERS, UnnamedProxies, trust_proxies
+from app.settings import network
 from tests.app.test_web import peer
 from tests.cases import for_each
 

@@ -11,8 +11,8 @@ from fastapi import FastAPI
 
 from agent_core import Fact
 from agent_core.events import FACTS, LIVE
-from app.api.bodies.schemas import PUBLISHED, events_schema, text
 from app.api.entrance.callers import OPEN
+from app.api.schemas import PUBLISHED, events_schema, text
 from app.api.sse import frame
 from channels.web.visible import visible
 from tests.cases import for_each
@@ -25,7 +25,7 @@ LINES = [
 
 
 def test_the_committed_file_is_current():
-    """docs/events.schema.json is what `python -m app.api.bodies.schemas` writes."""
+    """docs/events.schema.json is what `python -m app.api.schemas` writes."""
     assert PUBLISHED.read_text(encoding="utf-8") == text()
 
 

@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 
 from app.api.entrance.callers import GUARDED, OPEN
 from app.api.entrance.scopes import SCOPE_OF
-from app.api.operations import IN_THEIR_LOGS
+from app.api.routes.keys import IN_THEIR_LOGS
 from channels.web.identity import SCOPES, TokenSigner
 from tests.app.conftest import caller
 

@@ -1,6 +1,6 @@
 """Answers are derived from the core's structs; what visitors see of them is decided field by field."""
 
-from app.api.bodies import wire
+from app.api import wire
 from channels.web.visible import APPROVAL_CONTENTS, APPROVAL_OPERATORS, RUN_OPERATORS, SESSION_OPERATORS
 from tests.cases import for_each
 

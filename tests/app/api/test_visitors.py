@@ -10,7 +10,7 @@ from agent_core.controls import Abilities, Caching
 from agent_core.messages import explanation
 from agent_core.testing import ScriptedProvider, fail, say, usage
 from app.compose import create_app
-from app.storage.keys import ApiKey
+from app.storage import ApiKey
 from channels.web.identity import TokenSigner
 from tests.app.conftest import KEY, caller
 from tests.app.frames import frames

@@ -12,14 +12,13 @@ import pytest
 from agent_core import Actor, Core, Inbound, InvalidInput, NotFound, Receipt, SystemClock
 from agent_core.messages import explanation
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say
-from app.cli.chat.conversation import converse
-from app.cli.chat.once import answer
-from app.cli.chat.ports import Port
+from app.cli.chat.conversation import Port, converse
+from app.cli.chat.piped import answer
 from app.cli.client import Client
 from app.cli.remote import Remote
 from app.compose import create_app
 from app.serving.readers import Readers
-from app.storage.keys import ApiKey
+from app.storage import ApiKey
 from channels.terminal import Terminal
 from tests.agent_core.asking import Till, asks
 from tests.app.conftest import KEY

@@ -8,8 +8,8 @@ import pytest
 
 from agent_core import Actor, Core, InvalidInput, SystemClock
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
-from app.cli.chat.context import ContextOption, ContextPort, context_option
-from app.cli.chat.once import answer
+from app.cli.chat.command import ContextOption, ContextPort, context_option
+from app.cli.chat.piped import answer
 from app.cli.client import Client
 from app.cli.remote import Remote
 from app.settings import Settings, load_settings

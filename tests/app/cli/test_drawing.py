@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle
+from app.cli.chat.live import AsWritten, Drawn, Flow, TextStyle
 from channels.terminal import aligned_tables
 from channels.text import visible
 from tests.cases import for_each

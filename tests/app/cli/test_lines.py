@@ -2,7 +2,7 @@
 
 import os
 
-from app.cli.chat.lines import Lines
+from app.cli.chat.command import Lines
 
 
 async def test_lines_come_from_a_descriptor_and_from_signals():

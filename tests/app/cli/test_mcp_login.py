@@ -14,8 +14,7 @@ from fastapi import FastAPI
 
 from agent_core import Core
 from app import __main__ as command
-from app.cli.mcp_login import _listening
-from app.cli.mcp_servers import _facts, _login
+from app.cli.mcp import _facts, _listening, _login
 from app.serving.readers import Readers
 from tests import forked
 from tests.agent_core.tools.mcp.login_site import LoginStage, login_stage
@@ -106,7 +105,7 @@ async def test_an_address_is_pasted_where_the_browser_is_elsewhere(
 ):
     """`--paste` takes the last address of the page; another text, or none, ends with 1 and stores nothing."""
     pages: list[str] = []
-    monkeypatch.setattr("app.cli.mcp_login.say", pages.append)
+    monkeypatch.setattr("app.cli.mcp.say", pages.append)
 
     def pasted(_prompt: str) -> str:
         page = next(each for each in pages if "/authorize?" in each).split("\n")[2]

@@ -9,8 +9,8 @@ import pytest
 
 from agent_core import Actor, ConfigError, Core, SystemClock
 from agent_core.testing import ScriptedProvider, by_step, call, say
+from app.cli.chat.conversation import chosen_agent
 from app.cli.chat.piped import Piped
-from app.cli.chat.ports import chosen_agent
 from channels.terminal import Terminal
 from tests.agent_core.asking import Till, asks
 from tests.app.processes import Shell

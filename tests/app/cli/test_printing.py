@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from app import logs
 from app.cli import client
-from app.cli.approvals import COLUMNS
 from app.cli.client import Client
 from app.cli.commands import app
+from app.cli.keys import COLUMNS
 from app.cli.printing import listed
 from tests.cases import for_each
 
@@ -29,7 +29,7 @@ PRINTERS = {
     "app/cli/chat/command.py",
     "app/__main__.py",
     "app/serving/signals.py",
-    "app/api/bodies/schemas.py",
+    "app/api/schemas.py",
 }
 COMMANDS = (
     ("agents", "list"),

@@ -10,12 +10,10 @@ import pytest
 
 from agent_core import Actor, Inbound, Text
 from agent_core.testing import FakeClock
-from app.cli.client import Bearer, Client, ServerRefused, Unreachable, credential
-from app.cli.frames import FrameReader
+from app.cli.client import Bearer, Client, FrameReader, ServerRefused, Unreachable, credential
 from app.cli.remote import PAUSES, Remote, read_frame, running_server
 from app.settings import Settings
-from app.storage.keys import Keys
-from app.storage.lock import owned
+from app.storage import Keys, owned
 from channels.web.identity import TokenSigner
 from tests.cases import for_each
 

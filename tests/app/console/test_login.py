@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from agent_core import Core
 from app.compose import create_app
 from app.settings import Settings
-from app.storage.keys import ApiKey, Keys
+from app.storage import ApiKey, Keys
 from channels.web.identity import LOGIN_SECONDS, OPERATOR, OPERATOR_SECONDS, SCOPES, TokenSigner
 from tests.app.conftest import KEY, SECRET, caller
 from tests.cases import for_each

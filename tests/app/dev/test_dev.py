@@ -12,10 +12,10 @@ import structlog
 from sqlalchemy import text
 
 from agent_core import Core
-from app.dev import workshop
-from app.own_tools.toolset import OwnTools
+from app import dev as workshop
+from app.own_tools import OwnTools
 from app.settings import Settings
-from app.storage.postgres import connected
+from app.storage import connected
 from tests import forked
 from tests.app.dev.processes import PATIENCE, DevServer, dev_server, environment, made, process
 from tests.polling import until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.dev.watching import Watched
+from app.dev import Watched
 from tests.polling import PATIENCE
 
 SUFFIXES = frozenset({".yaml", ".py"})
@@ -88,7 +88,7 @@ async def test_a_change_without_a_notification_is_seen(tmp_path: Path, monkeypat
     async def silent(*_places, **_options):
         yield set()
 
-    monkeypatch.setattr("app.dev.watching.awatch", silent)
+    monkeypatch.setattr("app.dev.awatch", silent)
     watched = Watched((tmp_path,), SUFFIXES)
     seen = watched.marks()
     fresh = tmp_path / "one.new"

@@ -2,7 +2,7 @@
 
 from app.checks import Finding
 from app.doctor.deployed import agents, agents_of
-from app.own_tools.toolset import OwnTools
+from app.own_tools import OwnTools
 from app.settings import Settings
 
 

@@ -22,7 +22,7 @@ from app.doctor import postgres as doctor_postgres
 from app.doctor.checks import doctor, examine
 from app.doctor.database import backlog, migrations
 from app.settings import Settings
-from app.storage.migrate import migrate
+from app.storage import migrate
 from tests.app.processes import PlainShell, Serving, Shell
 from tests.cases import for_each
 from tests.postgres import NO_SCHEMA, PATIENT

@@ -11,7 +11,7 @@ from app.compose import running_core
 from app.doctor.checks import edges
 from app.models import running_models
 from app.settings import Settings
-from app.storage.migrate import migrate
+from app.storage import migrate
 from tests.app.doctor.hooks import of_hooks
 from tests.cases import for_each
 

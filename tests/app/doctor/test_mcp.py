@@ -4,7 +4,7 @@ from typing import Any
 
 from agent_core.servers import LoginState, McpOAuth, McpServer
 from agent_core.store.servers import StoredServer
-from app.cli.mcp_servers import _changes, _described
+from app.cli.mcp import _changes, _described
 from app.cli.tools import _origin
 from app.doctor.deployed import described
 from tests.cases import for_each

@@ -9,7 +9,7 @@ import pytest
 from app.checks import Finding
 from app.doctor.checks import slack
 from app.doctor.deployed import agents_of
-from app.own_tools.toolset import OwnTools
+from app.own_tools import OwnTools
 from app.settings import Settings
 from channels.slack.testing import SlackStandIn
 

@@ -14,8 +14,7 @@ from agent_core.store import catalog
 from app.channels import CHANNELS
 from app.doctor.checks import examine
 from app.settings import Settings
-from app.storage.keys import check_secret
-from app.storage.migrate import migrate
+from app.storage import check_secret, migrate
 from tests.app.processes import Shell
 
 AGENT = "name: a\ninstructions: b\n"

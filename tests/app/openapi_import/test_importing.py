@@ -16,9 +16,9 @@ from agent_core.schemas import schema_problem
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.builtin import BUILTIN
 from app.cli.commands import app
-from app.openapi_import.document import document_of
-from app.openapi_import.importing import Imported, imported, written
-from app.tool_files import ToolFiles, read_tools
+from app.files import ToolFiles, read_tools
+from app.openapi_document import document_of
+from app.openapi_import import Imported, imported, written
 from tests.cases import for_each
 from tests.conftest import MakeCore
 

@@ -16,9 +16,8 @@ from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, Outcome
 from agent_core.tools.functions import FunctionTool
 from agent_core.tools.toolset import Scope
-from app.own_tools import folder
-from app.own_tools.folder import MAX_BYTES, MAX_FILES
-from app.own_tools.toolset import OwnTools
+from app import own_tools
+from app.own_tools import MAX_BYTES, MAX_FILES, OwnTools
 from tests.agent_core.stage import ANN
 
 HEAD = "from parley import CallContext, tool\n"
@@ -372,7 +371,7 @@ def test_what_failed_leaves_no_module(tmp_path):
 
 def test_a_file_that_hangs_is_named(tmp_path, monkeypatch):
     """A file that is still being loaded after a while is logged by its name, from the start and from `doctor` alike."""
-    monkeypatch.setattr(folder, "SLOW", 0.01)
+    monkeypatch.setattr(own_tools, "SLOW", 0.01)
     goes_on = threading.Event()
     monkeypatch.setattr(sys, "goes_on", goes_on, raising=False)
     said: list[dict[str, object]] = []
@@ -381,7 +380,7 @@ def test_a_file_that_hangs_is_named(tmp_path, monkeypatch):
         said.append({"event": event, **about})
         goes_on.set()
 
-    monkeypatch.setattr(folder, "_log", SimpleNamespace(warning=warn))
+    monkeypatch.setattr(own_tools, "_log", SimpleNamespace(warning=warn))
     tools = own(tmp_path, slow=a_tool("one", before="import sys\nassert sys.goes_on.wait(60)\n"))
     assert tools.files == {"slow": 1}
     assert [(each["event"], each["file"]) for each in said] == [("tools.still_loading", str(tmp_path / "slow.py"))]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_core.tools.toolset import Scope
-from app.own_tools.toolset import OwnTools
+from app.own_tools import OwnTools
 
 FILE = '''
 from parley import tool

@@ -9,7 +9,7 @@ from agent_core import Actor, text_of
 from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, ToolError
 from agent_core.tools.toolset import Scope
-from app.own_tools.toolset import OwnTools
+from app.own_tools import OwnTools
 from tests.postgres import ROOT
 
 BLOCK = re.compile(r"```python\n(from parley import .*?)```", re.DOTALL)

@@ -12,7 +12,7 @@ import yaml
 from dotenv import dotenv_values
 
 from agent_core import ConfigError
-from app.agents import read_agent
+from app.files import read_agent
 from app.project.create import create
 from app.settings import load_settings
 from channels.slack.settings import route

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from app.api.bodies.wire import Problem
+from app.api.wire import Problem
 from app.serving.connections import ConnectionBounds, Connections
 from app.serving.protocol import SLICE
 from app.serving.readers import Readers

@@ -8,10 +8,10 @@ from contextlib import suppress
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from app.addresses import network
 from app.serving import connections as edges
 from app.serving.connections import ConnectionBounds, Connections
 from app.serving.protocol import Connection, refusal
+from app.settings import network
 from tests.app.serving.edge import GET, edge, flood, problem_of, until
 from tests.cases import for_each
 

@@ -14,7 +14,7 @@ from agent_core.objects import Scope, SigningKey
 from agent_core.testing import FakeClock
 from app.serving.credentials import Credentials
 from app.serving.readers import Readers
-from app.storage.keys import Keys
+from app.storage import Keys
 from channels.web.identity import TokenSigner
 from channels.web.public_keys import read_key
 from tests.app.conftest import SECRET

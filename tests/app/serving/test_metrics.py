@@ -19,7 +19,7 @@ from app.serving import metrics as app_metrics
 from app.serving.metrics import Metrics
 from app.serving.ready import Starting
 from app.settings import Settings
-from app.storage.keys import ApiKey
+from app.storage import ApiKey
 from channels.web.identity import TokenSigner
 from tests.app.conftest import KEY, Model, caller
 from tests.polling import PATIENCE

@@ -13,8 +13,7 @@ from agent_core.store.postgres import PostgresDatabase
 from app.compose import create_watch
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
-from app.storage.migrate import newest
-from app.storage.postgres import connected
+from app.storage import connected, newest
 from tests.polling import PATIENCE, until
 from tests.postgres import PATIENT, PostgresServer, postgres_server
 

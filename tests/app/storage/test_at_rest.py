@@ -8,9 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.settings import Settings
-from app.storage.at_rest import private_files, secure
-from app.storage.keys import prepare_data
-from app.storage.migrate import migrate
+from app.storage import migrate, prepare_data, private_files, secure
 
 
 def settings_of(data: Path, **more: str) -> Settings:

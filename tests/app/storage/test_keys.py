@@ -10,8 +10,7 @@ from sqlalchemy import text
 from agent_core import ConfigError
 from agent_core.store.access import shared_value as value_of
 from app.settings import Settings
-from app.storage.keys import SECRET_NAME, Keys, check_secret, load_api_key, load_keys, prepare_data
-from app.storage.postgres import connected
+from app.storage import SECRET_NAME, Keys, check_secret, connected, load_api_key, load_keys, prepare_data
 from tests.app.processes import PlainShell
 
 

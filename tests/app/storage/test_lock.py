@@ -13,7 +13,7 @@ from agent_core import ConfigError
 from app.cli.client import connected, server_url
 from app.cli.remote import running_server
 from app.settings import Settings
-from app.storage.lock import is_owned, owned
+from app.storage import is_owned, owned
 from tests.app.processes import Serving, Shell
 
 KEY = "the-key-of-the-operator"

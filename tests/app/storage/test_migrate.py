@@ -8,8 +8,7 @@ from sqlalchemy import text
 
 from agent_core import ConfigError
 from app.settings import Settings
-from app.storage.migrate import check_migrated, migrate, newest, revision
-from app.storage.postgres import connected, plain_failures
+from app.storage import check_migrated, connected, migrate, newest, plain_failures, revision
 from tests.postgres import NO_SCHEMA, PostgresServer
 
 SECRET = "s" * 32

@@ -1,1 +1,0 @@
-"""What clients send and what they get: bodies, objects of the API, and their schemas."""

@@ -1,1 +1,0 @@
-"""`parley dev`: a project served while it is worked on."""

@@ -1,1 +1,0 @@
-"""OpenAPI documents as definitions of HTTP tools: `parley tools import`."""

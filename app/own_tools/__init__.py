@@ -1,1 +1,0 @@
-"""Tools of the people who run Parley: the Python files of a folder, and installed packages."""

@@ -1,1 +1,0 @@
-"""What a deployment stores: keys, the lock of its data folder, migrations, and the connection to Postgres."""
