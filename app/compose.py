@@ -33,10 +33,9 @@ from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Toolset
 from agent_core.uploads.reader import ClamdCheck
 from app.api import problems, schemas
+from app.api.body import Callers
 from app.api.deps import Services, operator
-from app.api.entrance.callers import Callers
-from app.api.entrance.guard import RequestGuard
-from app.api.entrance.scopes import admitted
+from app.api.guard import RequestGuard, admitted
 from app.api.problems import answers
 from app.api.routes import agents, console, health, keys, mcp, renders, runs, sessions
 from app.api.routes import agents as secrets
@@ -61,8 +60,7 @@ from app.models import Models, notice
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
-from app.serving.readers import Readers
-from app.serving.ready import Look, Ready, Starting, look_at
+from app.serving.readers import Look, Readers, Ready, Starting, look_at
 from app.settings import Settings, place_of
 from app.storage import ApiKey, check_migrated, check_secret, load_keys
 from channels.spec import ChannelSpec

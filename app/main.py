@@ -19,7 +19,7 @@ from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.queue import Kind
 from agent_core.tools.base import Tool
 from app import logs
-from app.api.entrance.callers import UnnamedProxies, trust_proxies
+from app.api.body import UnnamedProxies, trust_proxies
 from app.collector import SELDOM
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.files import Files
@@ -28,10 +28,8 @@ from app.printer import say
 from app.serving.connections import ConnectionBounds, Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics
-from app.serving.readers import Readers
-from app.serving.ready import Ready, Starting
-from app.serving.server import EVERY, Server, config, listening, place_of, room_for, url_of
-from app.serving.signals import Signals
+from app.serving.readers import Readers, Ready, Starting
+from app.serving.server import EVERY, Server, Signals, config, listening, place_of, room_for, url_of
 from app.settings import DEMO, SERVER_FILE, Settings
 from app.storage import (
     ApiKey,

@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_core import Core, Forbidden, NotFound, ParleyError
-from app.api.entrance.callers import Callers, Hosts
-from app.api.entrance.guard import RequestGuard
+from app.api.body import Callers, Hosts
+from app.api.guard import RequestGuard
 from app.api.problems import problem, slowed, unauthorized
 from app.serving.credentials import Credentials
 from app.settings import Settings

@@ -28,7 +28,7 @@ IMPORTED = (
     "app.cli.chat.command",
     "app.cli.chat.live",
     "app.cli.remote",
-    "app.doctor.checks",
+    "app.doctor",
     "app.storage",
     "asyncpg",
     "dbos",

@@ -39,10 +39,9 @@ from agent_core import (
     UnknownCursor,
     may_respond,
 )
-from app.serving.caps import Turns, address_in, visitors_address
+from app.serving.caps import Newcomers, Turns, address_in, visitors_address
 from app.serving.credentials import Credentials
 from app.serving.readers import Readers, Seat, StreamBounds
-from app.serving.windows import Newcomers
 from channels.web.identity import ACT_AS, OPERATOR, Principal, TokenSigner
 from channels.web.settings import settings_of
 from channels.web.visible import ASKING, ShowTools

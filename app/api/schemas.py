@@ -13,7 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from agent_core import Page
 from agent_core.events import FACTS, LIVE
 from agent_core.runtime.access import Forgotten
-from app.api.entrance.callers import GUARDED, OPEN
+from app.api.body import GUARDED, OPEN
 from app.api.sse import SSE
 from app.api.wire import (
     Agent,

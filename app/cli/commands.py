@@ -203,7 +203,7 @@ def migrate() -> None:
 @app.command()
 def doctor(*, offline: Annotated[bool, typer.Option("--offline", help="Ask no provider.")] = False) -> None:
     """Check what this deployment depends on; the exit code is 1 when a check fails."""
-    from app.doctor.checks import doctor as run
+    from app.doctor import doctor as run
 
     raise typer.Exit(0 if run(offline=offline) else 1)
 

@@ -14,8 +14,8 @@ import structlog
 from agent_core import Actor, Clock, ParleyError, SystemClock
 from agent_core.objects import Revocation, RevocationKind, SigningKey, StoredKey
 from agent_core.runtime.access import Access
+from app.serving.caps import Logins
 from app.serving.readers import Reader, Readers
-from app.serving.windows import Logins
 from app.storage import ApiKey
 from channels.web.identity import (
     ACT_AS,

@@ -21,8 +21,7 @@ from app.collector import SELDOM
 from app.compose import create_watch
 from app.main import _settle, _working, greet
 from app.serving.connections import Connections
-from app.serving.readers import Readers
-from app.serving.ready import Starting
+from app.serving.readers import Readers, Starting
 from app.serving.server import Server, config, listening, url_of
 from app.settings import Settings
 from app.storage import ApiKey

@@ -5,7 +5,7 @@ import pytest
 from agent_core import ConfigError
 from agent_core.providers.models import table
 from app.cli.commands import list_agents
-from app.doctor.checks import doctor
+from app.doctor import doctor
 from app.main import model_line
 from app.models import notice
 from app.settings import load_settings

@@ -9,7 +9,7 @@ import structlog
 
 from agent_core import SystemClock
 from app.compose import running_core
-from app.doctor.checks import examine
+from app.doctor import examine
 from app.models import running_models
 from app.settings import Settings
 from app.storage import migrate

@@ -12,7 +12,7 @@ import structlog
 
 from agent_core import Core, SystemClock
 from app.compose import create_app, running_core
-from app.doctor.checks import examine
+from app.doctor import examine
 from app.models import running_models
 from app.settings import ConfigError, Settings, check, with_providers
 from app.storage import ApiKey, load_keys, migrate

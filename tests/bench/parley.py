@@ -17,7 +17,7 @@ from agent_core.tools.builtin import calculate
 from app import logs
 from app.compose import create_app
 from app.serving.connections import Connections
-from app.serving.protocol import Connection
+from app.serving.server import Connection
 from app.settings import Settings
 from app.storage import ApiKey, Keys
 from channels.web.identity import TokenSigner

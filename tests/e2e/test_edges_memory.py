@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from app.api.entrance.guard import MAX_BODIES, MESSAGE
+from app.api.guard import MAX_BODIES, MESSAGE
 from tests import polling
 from tests.e2e.conftest import StartServer
 from tests.e2e.raw import deaf_reader, held, post

@@ -11,8 +11,8 @@ from agent_core.agents import ToolDefinition
 from agent_core.runtime.agent_checks import MAX_CONTEXT, MAX_DESCRIPTION, MAX_LIMIT, MAX_TIMEOUT, MAX_TITLE
 from agent_core.runtime.revisions import MAX_VALUE
 from agent_core.tools.output import MAX_EXPRESSION
+from app.api.body import BodyRoute
 from app.api.deps import Cursor, Limit, Operator, Wired
-from app.api.entrance.body import BodyRoute
 from app.api.problems import answers
 from app.api.requests import AgentBody, AgentChanges
 from app.api.wire import (

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, SecretStr, StringConstraints
 from starlette.responses import Response
 
 from agent_core import Forbidden, ParleyError
+from app.api.body import BodyRoute
 from app.api.deps import Services, Wired
-from app.api.entrance.body import BodyRoute
 from app.api.problems import problem, slowed
 from app.api.wire import answer, rfc3339
 from channels.web.demo import LOOPBACK, host_name, is_address, is_forwarded, is_near

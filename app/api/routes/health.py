@@ -17,7 +17,7 @@ from app.api.deps import Cursor, Limit, Name, Operator, Wired
 from app.api.problems import answers, problem
 from app.api.wire import Cost, Health, answer
 from app.serving.metrics import MEDIA_TYPE, Metrics, Requests
-from app.serving.ready import Ready, Starting
+from app.serving.readers import Ready, Starting
 
 router = APIRouter(tags=["health"])
 

@@ -17,9 +17,9 @@ from starlette.types import Scope as types_Scope
 from agent_core import AgentObject, Forbidden, InvalidInput, NotFound, Page, ParleyError
 from agent_core.objects import KeyChanges, OperationEntry, RevocationKind, Scope, SigningKey
 from agent_core.runtime.access import Access
+from app.api.body import BodyRoute
 from app.api.deps import MAX_SEQ, Caller, Cursor, Limit, Name, Operator, Services, Wired, address_of, agent_for
-from app.api.entrance.body import BodyRoute
-from app.api.entrance.scopes import SCOPE_OF
+from app.api.guard import SCOPE_OF
 from app.api.problems import answers, problem
 from app.api.requests import Id
 from app.api.wire import (

@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from agent_core import Page
 from agent_core.servers import McpOAuth, McpServer
+from app.api.body import BodyRoute
 from app.api.deps import Cursor, Limit, Operator, Wired
-from app.api.entrance.body import BodyRoute
 from app.api.problems import answers
 from app.api.wire import (
     McpLoginBegun,

@@ -18,8 +18,8 @@ from agent_core.errors import Fault
 from agent_core.runtime.services import ChartDrawer
 from agent_core.store.listing import Wanted
 from agent_core.tools.render import chart, table
+from app.api.body import BodyRoute
 from app.api.deps import INERT, PERSONS, SVG, Caller, Operator, Wired, file, file_name, known, tag_of
-from app.api.entrance.body import BodyRoute
 from app.api.problems import answers, problem
 from app.api.wire import RenderAnswer, RequestBody, answer, render_wire
 from app.channels import CHANNELS

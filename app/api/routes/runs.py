@@ -33,6 +33,7 @@ from agent_core import (
 from agent_core.objects import ENDED
 from agent_core.runtime.approvals import outcome
 from agent_core.store.approvals import Owner
+from app.api.body import BodyRoute
 from app.api.deps import (
     MAX_SEQ,
     NAMED,
@@ -54,7 +55,6 @@ from app.api.deps import (
     seat_of,
     sender,
 )
-from app.api.entrance.body import BodyRoute
 from app.api.problems import answers, problem, unauthorized
 from app.api.requests import DecisionBody, FeedbackBody, OutputsBody, RunBody, actor_of
 from app.api.routes.sessions import parts_of

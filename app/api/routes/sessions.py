@@ -35,6 +35,7 @@ from agent_core import (
 from agent_core.messages import visible
 from agent_core.runtime.access import Forgotten
 from agent_core.store.listing import Wanted
+from app.api.body import BodyRoute
 from app.api.deps import (
     MAX_SEQ,
     NAMED,
@@ -58,7 +59,6 @@ from app.api.deps import (
     sender,
 )
 from app.api.deps import file as as_file
-from app.api.entrance.body import BodyRoute
 from app.api.problems import NOT_BLANK, answers, reference
 from app.api.requests import (
     MAX_VISITORS_METADATA,

@@ -9,8 +9,8 @@ from fastapi import FastAPI
 
 from agent_core import Core
 from app.compose import create_app
-from app.serving import windows
-from app.serving.windows import Newcomers
+from app.serving import caps
+from app.serving.caps import Newcomers
 from app.settings import Settings
 from app.storage import ApiKey, Keys
 from channels.web.identity import SECRET_SECONDS, VISITOR_SECONDS, TokenSigner
@@ -206,7 +206,7 @@ async def test_new_secrets_do_not_give_new_quotas_of_an_address(page: BrowserPag
 
 async def test_tokens_are_limited_by_address(page: BrowserPage, monkeypatch: pytest.MonkeyPatch):
     """Too many new visitors within a minute are refused with a sentence; who was here before is let in."""
-    monkeypatch.setattr(windows, "MAX_OF_ALL", 2)
+    monkeypatch.setattr(caps, "MAX_OF_ALL", 2)
     _, given = await page.visitor()
     await page.visitor()
     refused = await page.ask()

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from agent_core import Definition
 from app.api import requests  # noqa: F401 - its bodies are found once they are defined
-from app.api.entrance.guard import Entrances
+from app.api.guard import Entrances
 from app.api.requests import AGENT
 from app.api.routes import agents  # noqa: F401 - their bodies are found once they are defined
 from app.api.wire import RequestBody, body_of

@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 
 from agent_core import Actor, RateLimited
-from app.api.entrance import guard
+from app.api import guard
 from app.serving.caps import TURNS, Turns
 from channels.web.identity import Principal
 

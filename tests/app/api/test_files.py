@@ -11,7 +11,7 @@ from PIL import Image
 
 from agent_core import Actor, Core, File, Text
 from agent_core.testing import ScriptedProvider, say
-from app.api.entrance import guard
+from app.api import guard
 from channels.web.identity import TokenSigner
 from tests.app.conftest import caller
 from tests.conftest import MakeCore

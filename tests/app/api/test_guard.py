@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from agent_core import Actor
-from app.api.entrance import guard
-from app.api.entrance.guard import BODIES, RequestGuard
+from app.api import guard
+from app.api.guard import BODIES, RequestGuard
 from app.storage import Keys
 from channels.web.identity import TokenSigner
 from tests.app.api.test_keys import made

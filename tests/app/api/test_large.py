@@ -9,9 +9,9 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from starlette.requests import Request
 
-from app.api.entrance import body, guard
-from app.api.entrance.body import BodyRoute
-from app.api.entrance.guard import FORMS, QUICK_BYTES, QUICK_VALUES, Entrances
+from app.api import body, guard
+from app.api.body import BodyRoute
+from app.api.guard import FORMS, QUICK_BYTES, QUICK_VALUES, Entrances
 from tests.app.api.test_scopes import flat
 
 RUNS = "/v1/agents/assistant/runs"

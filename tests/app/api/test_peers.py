@@ -3,7 +3,7 @@
 import structlog
 from starlette.responses import Response
 
-from app.api.entrance.callers import MAX_PEERS, UnnamedProxies, trust_proxies
+from app.api.body import MAX_PEERS, UnnamedProxies, trust_proxies
 from app.settings import network
 from tests.app.test_web import peer
 from tests.cases import for_each

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.entrance.body import MAX_VALUES, Scan
+from app.api.body import MAX_VALUES, Scan
 from tests.cases import for_each
 
 JSON = st.recursive(

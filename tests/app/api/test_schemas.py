@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from agent_core import Fact
 from agent_core.events import FACTS, LIVE
-from app.api.entrance.callers import OPEN
+from app.api.body import OPEN
 from app.api.schemas import PUBLISHED, events_schema, text
 from app.api.sse import frame
 from channels.web.visible import visible

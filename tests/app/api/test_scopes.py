@@ -8,8 +8,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from app.api.entrance.callers import GUARDED, OPEN
-from app.api.entrance.scopes import SCOPE_OF
+from app.api.body import GUARDED, OPEN
+from app.api.guard import SCOPE_OF
 from app.api.routes.keys import IN_THEIR_LOGS
 from channels.web.identity import SCOPES, TokenSigner
 from tests.app.conftest import caller

@@ -28,7 +28,7 @@ PRINTERS = {
     "app/printer.py",
     "app/cli/chat/command.py",
     "app/__main__.py",
-    "app/serving/signals.py",
+    "app/serving/server.py",
     "app/api/schemas.py",
 }
 COMMANDS = (

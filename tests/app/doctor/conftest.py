@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.doctor import checks
+from app import doctor
 
 
 @pytest.fixture(autouse=True)
 def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "charts", lambda _settings, *, offline: ())
+    monkeypatch.setattr(doctor, "charts", lambda _settings, *, offline: ())

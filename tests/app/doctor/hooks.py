@@ -1,7 +1,7 @@
 """What the doctor says of the hooks of a deployment's agents."""
 
 from app.checks import Finding
-from app.doctor.deployed import agents, agents_of
+from app.doctor import agents, agents_of
 from app.own_tools import OwnTools
 from app.settings import Settings
 

@@ -7,7 +7,7 @@ import pytest
 
 from agent_core import Drawer, DrawingUnavailable
 from app.checks import Finding
-from app.doctor.checks import charts
+from app.doctor import charts
 from app.settings import Settings
 from tests.cases import for_each
 

@@ -17,10 +17,9 @@ from agent_core.store import queue
 from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import ScriptedProvider
 from agent_core.testing.models import FakeModels
+from app import doctor as doctor_postgres
 from app.checks import Finding
-from app.doctor import postgres as doctor_postgres
-from app.doctor.checks import doctor, examine
-from app.doctor.database import backlog, migrations
+from app.doctor import backlog, doctor, examine, migrations
 from app.settings import Settings
 from app.storage import migrate
 from tests.app.processes import PlainShell, Serving, Shell

@@ -8,7 +8,7 @@ import pytest
 
 from agent_core import Definition, Hook, SystemClock
 from app.compose import running_core
-from app.doctor.checks import edges
+from app.doctor import edges
 from app.models import running_models
 from app.settings import Settings
 from app.storage import migrate

@@ -6,7 +6,7 @@ from agent_core.servers import LoginState, McpOAuth, McpServer
 from agent_core.store.servers import StoredServer
 from app.cli.mcp import _changes, _described
 from app.cli.tools import _origin
-from app.doctor.deployed import described
+from app.doctor import described
 from tests.cases import for_each
 
 NOW = 1_000_000

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.checks import Finding
-from app.doctor.checks import slack
-from app.doctor.deployed import agents_of
+from app.doctor import agents_of, slack
 from app.own_tools import OwnTools
 from app.settings import Settings
 from channels.slack.testing import SlackStandIn

@@ -12,7 +12,7 @@ from agent_core.channels import Channels
 from agent_core.runtime.agent_checks import CHECKS
 from agent_core.store import catalog
 from app.channels import CHANNELS
-from app.doctor.checks import examine
+from app.doctor import examine
 from app.settings import Settings
 from app.storage import check_secret, migrate
 from tests.app.processes import Shell

@@ -9,9 +9,8 @@ import msgspec
 
 from app.api.wire import Problem
 from app.serving.connections import ConnectionBounds, Connections
-from app.serving.protocol import SLICE
 from app.serving.readers import Readers
-from app.serving.server import Server, config, listening
+from app.serving.server import SLICE, Server, config, listening
 
 LIMIT = 20
 SMALL = ConnectionBounds(connections=4, head_bytes=2_000, unread_bytes=100_000)

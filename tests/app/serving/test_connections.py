@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from app.serving import connections as edges
 from app.serving.connections import ConnectionBounds, Connections
-from app.serving.protocol import Connection, refusal
+from app.serving.server import Connection, refusal
 from app.settings import network
 from tests.app.serving.edge import GET, edge, flood, problem_of, until
 from tests.cases import for_each

@@ -17,7 +17,7 @@ from agent_core.tools.builtin import calculate
 from app.compose import create_app, create_watch
 from app.serving import metrics as app_metrics
 from app.serving.metrics import Metrics
-from app.serving.ready import Starting
+from app.serving.readers import Starting
 from app.settings import Settings
 from app.storage import ApiKey
 from channels.web.identity import TokenSigner

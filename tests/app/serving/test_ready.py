@@ -11,8 +11,7 @@ from sqlalchemy import text
 from agent_core import Core, Unavailable
 from agent_core.store.postgres import PostgresDatabase
 from app.compose import create_watch
-from app.serving.readers import Readers
-from app.serving.ready import Look, Ready, Starting, look_at
+from app.serving.readers import Look, Readers, Ready, Starting, look_at
 from app.storage import connected, newest
 from tests.polling import PATIENCE, until
 from tests.postgres import PATIENT, PostgresServer, postgres_server

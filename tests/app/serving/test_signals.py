@@ -8,14 +8,14 @@ from asyncio.subprocess import PIPE
 
 import pytest
 
-from app.serving.signals import Signals
+from app.serving.server import Signals
 from tests.app.processes import ROOT
 from tests.cases import for_each
 from tests.polling import PATIENCE
 
 STUBBORN = """
 import asyncio
-from app.serving.signals import Signals
+from app.serving.server import Signals
 
 async def main():
     with Signals().taken() as signals:

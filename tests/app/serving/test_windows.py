@@ -2,7 +2,7 @@
 
 from structlog.testing import capture_logs
 
-from app.serving.windows import Logins
+from app.serving.caps import Logins
 
 
 class Seconds:

@@ -1,1 +1,0 @@
-"""What a request passes before its route: who asks, how large it may be, and where it may come from."""

@@ -1,1 +1,0 @@
-"""`parley doctor`: checks of a deployment, each reported as one finding."""
