@@ -15,9 +15,9 @@ from agent_core.tools.toolset import Scope
 from app.checks import of_budget, warn_of_budget
 from app.compose import CHANNELS
 from app.files import SUFFIXES, ToolFiles, load_servers, places_of, read_agents, read_mcp_file, usable
+from app.logs import say
 from app.main import serve
 from app.own_tools import OwnTools
-from app.printer import say
 from app.settings import Settings, check_agents_model
 from app.storage import migrate
 

@@ -39,9 +39,9 @@ from agent_core.tools.builtin import BUILTIN
 from app.channels import CHANNELS
 from app.checks import Finding, Level, of_agent, of_model
 from app.files import AgentFiles, FiledTool, read_agents, read_mcp_file, read_tools, usable
+from app.logs import say
 from app.models import ANTHROPIC_URL, OPENAI_URL
 from app.own_tools import UNREAD_REMEDY, OfflineKinds, OwnTools, shipped_names
-from app.printer import say
 from app.serving.server import SPARE_FILES, listening
 from app.settings import SERVER_FILE, Settings, check, check_agents_model, load_settings, with_providers
 from app.storage import (

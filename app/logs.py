@@ -1,4 +1,4 @@
-"""Logs: one line per event on standard error, tracebacks without the values of variables."""
+"""What the server and its commands print: logs, and lines for people."""
 
 import logging
 import sys
@@ -7,7 +7,20 @@ from typing import Any, Literal
 import structlog
 from structlog.dev import ConsoleRenderer, plain_traceback
 
-from channels.text import visible
+from channels.text import one_line, visible
+
+
+def say(text: str) -> None:
+    """Print *text* and a line end, so that all of it can be seen and no terminal acts on it."""
+    sys.stdout.write(f"{visible(text)}\n")
+    sys.stdout.flush()
+
+
+def remark(text: str) -> None:
+    """Print *text* on one line of standard error: what a program that reads the result does not want."""
+    sys.stderr.write(f"{one_line(text)}\n")
+    sys.stderr.flush()
+
 
 # It writes to standard error itself unless its logger has a handler.
 _SELF_LOGGING = "dbos"

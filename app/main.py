@@ -23,8 +23,8 @@ from app.api.body import UnnamedProxies, trust_proxies
 from app.collector import SELDOM
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.files import Files
+from app.logs import say
 from app.models import running_models, why_demo
-from app.printer import say
 from app.serving.connections import ConnectionBounds, Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics

@@ -13,7 +13,7 @@ from app.cli.keys import actors, approvals, audit, cost, keys, revoke, web_keys
 from app.cli.mcp import accept_server, mcp
 from app.cli.printing import AsJson, Column, age, connect, every, indented, listed, request, row, short, show
 from app.cli.tools import import_tools, secrets, tools
-from app.printer import say
+from app.logs import say
 from channels.text import as_json, one_line
 
 if TYPE_CHECKING:

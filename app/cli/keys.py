@@ -12,7 +12,7 @@ from urllib.parse import quote
 import typer
 
 from app.cli.printing import AsJson, Column, age, connect, every, line, listed, request, row
-from app.printer import say
+from app.logs import say
 from channels.text import exact, people, unmistakable
 
 keys = typer.Typer(help="API keys: who may do what.", no_args_is_help=True)

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import typer
 
 from app.cli.printing import AsJson, Column, age, connect, every, indented, line, listed, request, row, short
-from app.printer import say
+from app.logs import say
 from channels.text import one_line, visible
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from agent_core import shorten
-from app.printer import say
+from app.logs import say
 from channels.text import as_json, one_line, visible
 
 if TYPE_CHECKING:

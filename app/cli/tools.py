@@ -14,7 +14,7 @@ from agent_core.tools.base import UNSHOWN
 from app.cli.client import ServerRefused, Unreachable
 from app.cli.mcp import is_server, show_server
 from app.cli.printing import AsJson, Column, age, every, indented, line, listed, request, row, short, show
-from app.printer import remark, say
+from app.logs import remark, say
 from channels.text import one_line
 
 if TYPE_CHECKING:

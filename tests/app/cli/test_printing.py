@@ -25,7 +25,7 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\u2066\u200b\r\nrun_1  completed"
 # Where the application writes to the terminal: the printer, text that `channels.terminal` has made visible, an error
 # that is made visible there, and two constants.
 PRINTERS = {
-    "app/printer.py",
+    "app/logs.py",
     "app/cli/chat/command.py",
     "app/__main__.py",
     "app/serving/server.py",
