@@ -38,17 +38,6 @@ from app.api.deps import Services, operator
 from app.api.guard import RequestGuard, admitted
 from app.api.problems import answers
 from app.api.routes import agents, console, health, keys, mcp, renders, runs, sessions
-from app.api.routes import agents as secrets
-from app.api.routes import agents as tools
-from app.api.routes import health as costs
-from app.api.routes import health as metrics
-from app.api.routes import keys as operations
-from app.api.routes import keys as web
-from app.api.routes import keys as web_keys
-from app.api.routes import runs as approvals
-from app.api.routes import sessions as actors
-from app.api.routes import sessions as conversations
-from app.api.routes import sessions as uploads
 from app.api.routes.keys import Recording
 from app.api.routes.mcp import client_document, client_router
 from app.api.wire import TokenAnswer
@@ -78,9 +67,25 @@ _log = structlog.get_logger("parley.start")
 
 
 # In the order of their use: the first match answers.
-_STORED = (agents, tools, mcp, secrets)
-_WEB = (web, web_keys, conversations)
-ROUTES = (runs, sessions, approvals, renders, uploads, costs, *_STORED, keys, operations, actors, *_WEB, health)
+ROUTES = (
+    runs.router,
+    sessions.router,
+    runs.approvals_router,
+    renders.router,
+    sessions.uploads_router,
+    health.costs_router,
+    agents.router,
+    agents.tools_router,
+    mcp.router,
+    agents.secrets_router,
+    keys.router,
+    keys.operations_router,
+    sessions.actors_router,
+    keys.web_router,
+    keys.web_keys_router,
+    sessions.conversations_router,
+    health.router,
+)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 
@@ -265,7 +270,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     app.state.services = Services(core, tokens, readers, credentials, https, settings.is_named)
     app.state.ready = Ready(core, readers, look)
     for routes in ROUTES:
-        app.include_router(routes.router)
+        app.include_router(routes)
     app.include_router(token_router(core, tokens, operator=operator, described=_described()))
     for routes in (*channels, script_router(), frame_router(settings.frame_ancestors), *_pages(url)):
         app.include_router(routes)
@@ -276,7 +281,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     schemas.install(app)
     protect(app, core, settings, credentials, partial(Recording, access=core.access, pseudonym=tokens.pseudonym))
     counted = Requests()
-    metrics.install(app, Metrics(core, counted, lambda: readers.count, connections), counted)
+    health.install(app, Metrics(core, counted, lambda: readers.count, connections), counted)
     app.add_middleware(SafeHeaders, https=https)
     return app
 
@@ -305,7 +310,7 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
     app = FastAPI(title="Parley worker", version=VERSION, openapi_url=None, **BARE)
     app.state.ready, app.state.api_key, app.state.credentials = ready, None, None
     app.include_router(health.router)
-    app.include_router(metrics.metrics_router)
+    app.include_router(health.metrics_router)
     problems.install(app)
     app.add_middleware(RequestGuard, routes=app.routes)
     app.add_middleware(Callers, identify=partial(_watcher, app))

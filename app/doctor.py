@@ -345,9 +345,9 @@ def server(settings: Settings) -> Iterator[Finding]:
         "secret": lambda: _check_secret(settings),
         "port": lambda: _check_port(settings),
     }
-    for about, check in checks.items():
+    for about, look in checks.items():
         try:
-            check()
+            look()
         except ConfigError as error:
             yield Finding("fail", about, str(error))
 

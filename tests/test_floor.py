@@ -6,22 +6,26 @@ from runpy import run_path
 from tests.conftest import ROOT
 
 PRODUCT = ("agent_core/", "channels/", "app/")
-FLOOR, FEW, CEILING = 60, 3, 1_000
+FLOOR, FEW, JOINED, CEILING = 60, 3, 600, 1_000
 STANDS = {
     "agent_core/charts/renderer.py": "a child, run by its path",
     "agent_core/confined/child.py": "a child, run by its path",
     "agent_core/confined/closing.py": "run by its path in a child",
     "agent_core/confined/reading.py": "run by its path in a child",
-    "agent_core/testing/clock.py": "what commands of fakes share, of two packages",
     "agent_core/testing/mcp/__init__.py": "the face of a fake: its readers are tests, ours and of users",
     "agent_core/testing/mcp/__main__.py": "an entry point",
-    "agent_core/testing/models/builtin.py": "an entry point",
     "agent_core/tools/builtin/current_time.py": "a tool that ships: one file each",
+    "agent_core/tools/jmes.py": "brings jmespath, where a tool maps by it",
     "agent_core/tools/jq_child.py": "a child, run by its path",
     "app/__main__.py": "an entry point",
     "app/collector.py": "a number that is read before anything else may be imported",
-    "channels/slack/testing/page.py": "an entry point: no other command imports the fake",
-    "channels/web/routes.py": "tables, which migrations import alone",
+    "app/cli/keys.py": "a group of commands",
+    "app/cli/tools.py": "a group of commands",
+    "app/middleware.py": "what a request passes before the routes that compose lists",
+    "channels/slack/serving.py": "brings Slack's SDK, where Slack is set up",
+    "channels/slack/spec.py": "what is known of Slack without its SDK",
+    "channels/slack/threads.py": "what goes out; what comes in is beside it",
+    "channels/wide_tables.py": "brings the parser of Markdown, where a table is drawn",
 }
 """Modules below the floor that are right for good, and why."""
 
@@ -29,7 +33,7 @@ STANDS = {
 def test_a_module_is_worth_its_file():
     """One of under 60 lines of code has three importers, and a single importer stands in another folder.
 
-    An `__init__` is a face: what it alone imports has readers elsewhere. Two that are too long for one file stay two.
+    An `__init__` is a face: what it alone imports has readers elsewhere. Two that would be over 600 lines stay two.
     """
     size = run_path(str(ROOT / "scripts/size"))
     files = [file for package in size["PACKAGES"] for file in (ROOT / package).rglob("*.py")]
@@ -42,7 +46,7 @@ def test_a_module_is_worth_its_file():
         is_beside = len(importers) == 1 and one.parent == file.parent and one.name != "__init__.py"
         if 0 < count < FLOOR and len(importers) < FEW:
             below[names[file]] = f"{count} lines, {len(importers)} importers"
-        elif is_beside and count + lines[one] <= CEILING:
+        elif is_beside and count + lines[one] <= JOINED:
             below[names[file]] = f"{count} lines, for {one.name} alone"
     wrong = [f"join {name}: {why}" for name, why in sorted(below.items()) if name not in STANDS]
     wrong += [f"{name}: no exception any more" for name in STANDS if name not in below]
