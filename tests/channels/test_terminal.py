@@ -2,13 +2,11 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import channels.terminal
 from agent_core import Actor, Decision, Event, Inbound, InvalidInput, Text
 from agent_core.testing import FakeClock
 from channels.delivery import Delivery, NullOutbox
@@ -390,9 +388,3 @@ async def test_no_words_of_a_model_command_the_terminal():
 def test_visible_text_grows_as_its_source_does(text, more):
     """The beginning of a text is shown alike whatever follows, so a tail can be printed alone."""
     assert visible(text + more).startswith(visible(text.rstrip(HELD)))
-
-
-def test_a_channel_fits_in_150_lines():
-    """The worked example stays as small as a new channel may hope to be."""
-    source = Path(channels.terminal.__file__).read_text("utf-8")
-    assert len(source.splitlines()) <= 150
