@@ -86,8 +86,13 @@ ROUTES = (
     sessions.conversations_router,
     health.router,
 )
-# Without FastAPI's pages; every route refuses query parameters that it does not know.
-BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
+# Without FastAPI's pages and traces (`/metrics` counts); every route refuses query parameters that it does not know.
+BARE: Mapping[str, Any] = {
+    "docs_url": None,
+    "redoc_url": None,
+    "telemetry": {"tracing": False, "metrics": False, "logs": False},
+    "dependencies": [Depends(admitted)],
+}
 
 
 @dataclass(frozen=True, slots=True)
