@@ -78,7 +78,7 @@ class Core:
     _work: asyncio.Task[None] | None = None
     _counting: asyncio.Task[None] | None = None
 
-    def __init__(  # noqa: PLR0913 - the ports and settings of a composition
+    def __init__(
         self,
         database: Database,
         *,

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent_core.clock import Clock, SystemClock, within
-from agent_core.mcp.port import McpUnavailable, NoLogins, ServerLogins
+from agent_core.mcp.port import McpUnavailable, ServerLogins
 from agent_core.net.fetch import Fetch
 from agent_core.servers import McpListing, McpServer
 from agent_core.tools.base import CallContext, Outcome, ToolError
@@ -65,7 +65,7 @@ class McpConnected:
         self._ending: set[asyncio.Task[None]] = set()
         self._transport: asyncio.Task[httpx2.AsyncBaseTransport] | None = None
         self._closed = False
-        self._logins: ServerLogins = NoLogins()
+        self._logins: ServerLogins | None = None
 
     def attach(self, logins: ServerLogins) -> None:
         """Use *logins* for servers that are logged in to."""

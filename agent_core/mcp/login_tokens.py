@@ -10,7 +10,7 @@ from dataclasses import replace
 from agent_core.clock import Clock, within
 from agent_core.errors import Unavailable
 from agent_core.mcp.http_client import Tokens
-from agent_core.mcp.oauth import Authorization, MetadataRefused, issuers_of, resource_of, token_place
+from agent_core.mcp.oauth import Authorization, MetadataRefused, issuers_of, named_resource, resource_of, token_place
 from agent_core.mcp.port import McpUnavailable, ServerLogins
 from agent_core.net.fetch import Fetch
 from agent_core.net.tokens import ClientCredentials, ClientTokens, TokenFailed, leeway
@@ -30,7 +30,7 @@ class McpTokens:
         self._server, self._name, self._oauth, self._fetch = server, server.name, oauth, fetch
         self._tokens = ClientTokens(fetch, clock)
         self._endpoint = oauth.token_url
-        self._resource = named_resource(oauth, server.url or "")
+        self._resource = named_resource(oauth, resource_of(server.url or ""))
 
     async def token(self) -> str:
         """Return a token that has not expired; raises `McpUnavailable`."""
@@ -85,17 +85,6 @@ class McpTokens:
             return (await token_place(self._server, self._oauth, issuers, self._fetch)).endpoint
         except MetadataRefused as error:
             raise McpUnavailable(f"{error} Or set `oauth.token_url`.") from None
-
-
-def named_resource(oauth: McpOAuth, url: str) -> str | None:
-    """Return the resource that a token for *url* is asked for, as *oauth* says."""
-    match oauth.resource:
-        case str(written):
-            return written
-        case True:
-            return resource_of(url)
-        case _:
-            return None
 
 
 _ENDED = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
@@ -263,9 +252,9 @@ class LoginTokens:
         return remedy_of(self._server.name)
 
 
-def tokens_of(server: McpServer, fetch: Fetch, clock: Clock, logins: ServerLogins) -> Tokens | None:
+def tokens_of(server: McpServer, fetch: Fetch, clock: Clock, logins: ServerLogins | None) -> Tokens | None:
     """Return what gives the access tokens of *server*; None when its headers do."""
-    if uses_login(server):
+    if logins is not None and uses_login(server):
         return LoginTokens(server, logins, fetch, clock)
     return None if server.oauth is None else McpTokens(server, server.oauth, fetch, clock)
 

@@ -300,7 +300,7 @@ class Authorization:
             token_endpoint=place.endpoint,
             revocation_endpoint=place.other("revocation", self._fetch),
             client=client,
-            resource=_resource(oauth, protected, server.url or ""),
+            resource=named_resource(oauth, protected.resource or resource_of(server.url or "")),
             scope=scope,
             redirect_uri=redirect_uri,
             state=state,
@@ -462,14 +462,9 @@ def _asking(server: McpServer, client: LoginClient) -> OAuthClient:
     return OAuthClient(client.id, oauth.client_secret or "", oauth.auth if oauth.client_secret else "none")
 
 
-def _resource(oauth: McpOAuth, protected: Protected, url: str) -> str | None:
-    match oauth.resource:
-        case str(written):
-            return written
-        case True:
-            return protected.resource or resource_of(url)
-        case _:
-            return None
+def named_resource(oauth: McpOAuth, own: str) -> str | None:
+    """Return the resource that a token is asked for, as *oauth* says: what is written, or the server's *own* name."""
+    return own if oauth.resource is True else oauth.resource or None
 
 
 def _scope(oauth: McpOAuth, protected: Protected, said: Mapping[str, Any]) -> str | None:

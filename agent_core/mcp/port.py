@@ -46,28 +46,6 @@ class ServerLogins(Protocol):
         ...
 
 
-class NoLogins:
-    """A process in which no one logs in."""
-
-    async def login(self, _server: str, /) -> McpLogin | None:
-        return None
-
-    async def claim(self, _server: str, _spent: McpLogin, /) -> McpLogin | bool | None:
-        return None
-
-    async def put(self, _server: str, _spent: McpLogin, _new: McpLogin, /) -> bool:
-        return False
-
-    async def lack(self, _server: str, _login: McpLogin, _scope: str, /) -> None:
-        """Do nothing, as in the others."""
-
-    async def end(self, _server: str, _spent: McpLogin, _why: str, /) -> None:
-        """Do nothing."""
-
-    async def release(self, _server: str, _spent: McpLogin, /) -> None:
-        """Do nothing."""
-
-
 class McpUnavailable(ParleyError):
     """A server cannot be reached, or does not speak the protocol; the message names the server and the remedy.
 

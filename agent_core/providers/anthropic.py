@@ -36,7 +36,6 @@ from agent_core.providers.base import (
     ModelReasoningDelta,
     ModelTextDelta,
     NativeItem,
-    OptionalFields,
     Readable,
     Refusal,
     Request,
@@ -59,7 +58,7 @@ from agent_core.providers.base import (
     plain_name,
     readable,
 )
-from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.client import Sdk, SdkClient, SdkProvider
 from agent_core.providers.failing import failed, in_stream
 from agent_core.providers.models import BUDGETS, NO_EXTRAS, NO_KEY, Extras, Vision, of_anthropic
 
@@ -615,17 +614,12 @@ def anthropic(
     return AnthropicProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name, vision=vision)
 
 
-class AnthropicProvider:
+class AnthropicProvider(SdkProvider):
     """Claude, or another model that speaks Messages at the base URL; without cache marks while one refuses them."""
 
     def __init__(self, client: SdkClient, name: str = NAME, *, vision: Vision | None = None) -> None:
-        self._client, self.name, self._vision = client, name, vision
-        self._fields = OptionalFields(name)
+        super().__init__(client, name, vision)
         self._starts = Starts(prefix_of)
-
-    def accepts(self, model: str) -> bool:
-        """Accept any name: our table may lack models that the provider has."""
-        return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
         """Return what the API enforces without losing the cache, see `able`."""
@@ -656,14 +650,6 @@ class AnthropicProvider:
         if request.snapshot.searches and not loads:
             request = replace(request, messages=unloaded(request.messages))
         return body_of(request, start, marks)
-
-    async def prepare(self) -> None:
-        """Import the SDK ahead of the first request."""
-        await self._client.prepare()
-
-    async def close(self) -> None:
-        """Close every connection."""
-        await self._client.close()
 
 
 @lru_cache(maxsize=256)

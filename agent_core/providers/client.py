@@ -19,8 +19,9 @@ import httpx2
 import msgspec
 
 from agent_core.net.sse import EventSplitter, EventTooLarge
-from agent_core.providers.base import CallFailed, ModelDelta, Spare
+from agent_core.providers.base import CallFailed, ModelDelta, OptionalFields, Spare
 from agent_core.providers.failing import SECRETS, failed, part_at, refused
+from agent_core.providers.models import Vision
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -260,6 +261,26 @@ class SdkClient:
         else:
             text = f"The connection to `{self._provider}` broke: {type(root).__name__}: {root}"
         return failed("network", text)
+
+
+class SdkProvider:
+    """What providers share whose requests go through an SDK's *client*."""
+
+    def __init__(self, client: SdkClient, name: str, vision: Vision | None) -> None:
+        self._client, self.name, self._vision = client, name, vision
+        self._fields = OptionalFields(name)
+
+    def accepts(self, model: str) -> bool:
+        """Accept any name: our table may lack models that the provider has."""
+        return bool(model.strip())
+
+    async def prepare(self) -> None:
+        """Import the SDK ahead of the first request."""
+        await self._client.prepare()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.close()
 
 
 def _quiet() -> None:

@@ -23,7 +23,6 @@ from agent_core.messages import (
     Usage,
     native_text,
 )
-from agent_core.net.exchange import trusted
 from agent_core.providers import models
 from agent_core.providers.base import (
     ANSWER,
@@ -37,7 +36,6 @@ from agent_core.providers.base import (
     ModelReasoningDelta,
     ModelTextDelta,
     NativeItem,
-    OptionalFields,
     Readable,
     Refusal,
     Request,
@@ -55,10 +53,19 @@ from agent_core.providers.base import (
     plain_name,
     readable,
 )
-from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.client import SdkClient
 from agent_core.providers.failing import failed, in_stream, refuses_thinking
-from agent_core.providers.models import NO_EXTRAS, NO_KEY, Extras, Vision, of_openai
-from agent_core.providers.openai_items import BREAKPOINT, arguments, cache_fields, has_breakpoints, is_openai, raw_of
+from agent_core.providers.models import NO_EXTRAS, Extras, Vision, of_openai
+from agent_core.providers.openai_items import (
+    BREAKPOINT,
+    OpenAISide,
+    arguments,
+    cache_fields,
+    has_breakpoints,
+    is_openai,
+    raw_of,
+    sdk_of,
+)
 from agent_core.schemas import is_closed
 
 LENGTH = 9
@@ -706,14 +713,7 @@ def compatible(
     says which of its models see pictures; None: the table says it.
     """
     url = base_url or OPENAI_URL
-
-    def make() -> Sdk:
-        from openai import AsyncOpenAI, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow to import, so in a thread
-
-        http, key, query = DefaultAioHttpClient(verify=trusted()), api_key or NO_KEY, extras.query or None
-        client = AsyncOpenAI(api_key=key, base_url=url, max_retries=0, http_client=http, default_query=query)
-        return Sdk(extras.cleared(client), http, extras.sent(Omit(), keyless=api_key is None and bool(extras.headers)))
-
+    make = sdk_of(api_key, url, extras, keyless=api_key is None and bool(extras.headers))
     official = is_openai(url) if official is None else official
     client = SdkClient(name, make, idle=idle, secrets=extras.secrets)
     return CompatibleProvider(client, name, official=official, wants=wants_of(url), vision=vision)
@@ -747,7 +747,7 @@ def _encoder(reader: str, wants: Wants) -> Encode:
     return partial(encode, reader, wants)
 
 
-class CompatibleProvider:
+class CompatibleProvider(OpenAISide):
     """Asks the models of one server; *official* when that is OpenAI's own.
 
     *wants* is what it asks of answers. A refusal that says so adds to it, for that model: gateways have no known host.
@@ -756,13 +756,9 @@ class CompatibleProvider:
     def __init__(
         self, client: SdkClient, name: str = NAME, *, official: bool, wants: Wants, vision: Vision | None = None
     ) -> None:
-        self._client, self.name, self._official, self._vision = client, name, official, vision
+        super().__init__(client, name, vision, official=official)
         self._wants, self._learned = wants, dict[str, Wants]()
-        self._fields = OptionalFields(name)
         self._starts = Starts(_head)
-
-    def accepts(self, model: str) -> bool:
-        return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
         """Return what every server enforces, and for OpenAI's own what it adds, with its models' prices and cache."""
@@ -789,16 +785,6 @@ class CompatibleProvider:
         elif "reasoning_content" in text:
             wants = wants._replace(thinking="always")
         self._learned[model] = wants._replace(signature=wants.signature or "thought_signature" in text)
-
-    def _takes(self, model: str) -> bool:
-        """Return whether *model* gets what OpenAI documents of its cache."""
-        return self._official and self._fields.taken(model)
-
-    async def prepare(self) -> None:
-        await self._client.prepare()
-
-    async def close(self) -> None:
-        await self._client.close()
 
     def _body(self, request: Request, *, plain: bool = False) -> bytes:
         """Return the request; a *plain* one says nothing of the cache."""

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from agent_core.agents import SEARCH_TOOLS, Snapshot, ToolSpec
 from agent_core.controls import Abilities, Controls, NamedTool
 from agent_core.messages import File, Message, NativePiece, Part, Text, ToolCall, ToolResult, Usage, native_text
-from agent_core.net.exchange import trusted
 from agent_core.providers import models
 from agent_core.providers import openai_items as items
 from agent_core.providers.base import (
@@ -29,7 +28,6 @@ from agent_core.providers.base import (
     ModelReasoningDelta,
     ModelTextDelta,
     NativeItem,
-    OptionalFields,
     Readable,
     Refusal,
     Request,
@@ -50,14 +48,15 @@ from agent_core.providers.base import (
     plain_name,
     readable,
 )
-from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.client import SdkClient
 from agent_core.providers.failing import failed, in_stream, refuses_summaries, said_in
-from agent_core.providers.models import NO_EXTRAS, NO_KEY, Extras, Vision, of_openai
+from agent_core.providers.models import NO_EXTRAS, Extras, Vision, of_openai
 from agent_core.providers.openai_items import (
     BREAKPOINT,
     SEARCH,
     SEARCH_OUTPUT,
     SEARCHED,
+    OpenAISide,
     Place,
     Slots,
     cache_fields,
@@ -67,6 +66,7 @@ from agent_core.providers.openai_items import (
     is_openai,
     raw_of,
     read,
+    sdk_of,
     search_output,
 )
 from agent_core.schemas import is_closed
@@ -610,20 +610,13 @@ def openai(
     Without *api_key* no header has one, but *extras* may. *official* is whether OpenAI itself answers at *base_url*, as
     its host says unless it is given.
     """
-
-    def make() -> Sdk:
-        from openai import AsyncOpenAI, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow to import, so in a thread
-
-        http, key, query = DefaultAioHttpClient(verify=trusted()), api_key or NO_KEY, extras.query or None
-        client = AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_query=query)
-        return Sdk(extras.cleared(client), http, extras.sent(Omit(), keyless=api_key is None))
-
+    make = sdk_of(api_key, base_url, extras, keyless=api_key is None)
     official = is_openai(base_url) if official is None else official
     client = SdkClient(name, make, idle=idle, secrets=extras.secrets)
     return OpenAIProvider(client, name, official=official, vision=vision)
 
 
-class OpenAIProvider:
+class OpenAIProvider(OpenAISide):
     """Asks OpenAI's models, for summaries of their thinking too, until one refuses: some organizations get none.
 
     *official* when no other server does, so that it takes what it documents of its cache.
@@ -632,14 +625,10 @@ class OpenAIProvider:
     def __init__(
         self, client: SdkClient, name: str = NAME, *, official: bool = True, vision: Vision | None = None
     ) -> None:
-        self._client, self.name, self._official, self._vision = client, name, official, vision
+        super().__init__(client, name, vision, official=official)
         self._encoders: dict[str, Encode] = {}
         self._unsummarized = set[str]()
-        self._fields = OptionalFields(name)
         self._starts = Starts(_head)
-
-    def accepts(self, model: str) -> bool:
-        return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
         marked, searches = self._fields.taken(model), self._fields.taken(model, "search")
@@ -664,16 +653,6 @@ class OpenAIProvider:
         """Note that *model* refuses summaries of its thinking."""
         if refuses_summaries(refusal.message):
             self._unsummarized.add(model)
-
-    def _takes(self, model: str) -> bool:
-        """Return whether *model* gets what OpenAI documents of its cache."""
-        return self._official and self._fields.taken(model)
-
-    async def prepare(self) -> None:
-        await self._client.prepare()
-
-    async def close(self) -> None:
-        await self._client.close()
 
     def _body(self, request: Request, *, plain: bool = False, loads: bool = False) -> bytes:
         """Return the request; a *plain* one says nothing of the cache. *loads*: the search is one that loads tools."""

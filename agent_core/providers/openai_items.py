@@ -1,15 +1,18 @@
-"""Items of the Responses API, which compatible servers know in part, and the key of its cache."""
+"""What the providers of OpenAI's two wires share: the SDK, the key of the cache, and items of the Responses API."""
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
 
 from agent_core.messages import LoadedTool
+from agent_core.net.exchange import trusted
 from agent_core.providers.base import Request
+from agent_core.providers.client import Sdk, SdkClient, SdkProvider
+from agent_core.providers.models import NO_KEY, Extras, Vision
 
 SHARDS = 8
 """Keys of an agent for older models: 120 requests a minute."""
@@ -46,6 +49,31 @@ def cache_fields(request: Request) -> dict[str, Any]:
     if not newer:
         key = f"{key}-{hashlib.sha256(request.session.encode()).digest()[0] % SHARDS}"
     return {"prompt_cache_key": key}
+
+
+def sdk_of(api_key: str | None, url: str | None, extras: Extras, *, keyless: bool) -> Callable[[], Sdk]:
+    """Return what makes the SDK's client for *url*; *keyless*: no header has a key."""
+
+    def make() -> Sdk:
+        from openai import AsyncOpenAI, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow to import, so in a thread
+
+        http, key, query = DefaultAioHttpClient(verify=trusted()), api_key or NO_KEY, extras.query or None
+        client = AsyncOpenAI(api_key=key, base_url=url, max_retries=0, http_client=http, default_query=query)
+        return Sdk(extras.cleared(client), http, extras.sent(Omit(), keyless=keyless))
+
+    return make
+
+
+class OpenAISide(SdkProvider):
+    """What the providers share that the OpenAI SDK serves; *official* when no other server does than OpenAI itself."""
+
+    def __init__(self, client: SdkClient, name: str, vision: Vision | None, *, official: bool) -> None:
+        super().__init__(client, name, vision)
+        self._official = official
+
+    def _takes(self, model: str) -> bool:
+        """Return whether *model* gets what OpenAI documents of its cache."""
+        return self._official and self._fields.taken(model)
 
 
 CALLS = ("function_call", "custom_tool_call")

@@ -84,7 +84,7 @@ class Prototype(NamedTuple):
 class Roster:
     """Stored agents; every definition that enters has been checked against what this process can run."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a composition
+    def __init__(
         self,
         store: Store,
         toolset: Toolset,

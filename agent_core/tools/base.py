@@ -1,7 +1,7 @@
 """The tool port: a spec and a call that ends in an `Outcome`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol, TypeVar, cast
 
@@ -262,48 +262,14 @@ def _kept(part: object) -> Part:
 
 
 @dataclass(frozen=True, slots=True)
-class ListResources:
-    """Find the resources of the tools *routed*."""
+class RouterTool:
+    """A tool of the router, which only answers; what it opens or loads is folded from the log."""
 
     spec: ToolSpec
-    routed: Sequence[ToolSpec]
+    answer: Callable[[Mapping[str, Any]], Outcome]
 
     async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:  # noqa: ARG002 - the port has it
-        return Done((Text(router.listing(self.routed, arguments.get("query"))),))
-
-
-@dataclass(frozen=True, slots=True)
-class UseResource:
-    """Show the tools of a resource of those *routed*; that it is open then is folded from the log."""
-
-    spec: ToolSpec
-    routed: Sequence[ToolSpec]
-
-    async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:  # noqa: ARG002 - the port has it
-        text = router.definitions(self.routed, arguments["name"], arguments.get("tools"))
-        return ToolError(router.no_resource(self.routed, arguments["name"])) if text is None else Done((Text(text),))
-
-
-@dataclass(frozen=True, slots=True)
-class SearchTools:
-    """Find tools of those *routed*, for the model's API to load; what is loaded is folded from the log."""
-
-    spec: ToolSpec
-    routed: Sequence[ToolSpec]
-
-    async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:  # noqa: ARG002 - the port has it
-        text, tools = router.search(self.routed, arguments["query"], arguments.get("limit", router.FOUND))
-        return Done((Text(text),), loaded=tools)
-
-
-@dataclass(frozen=True, slots=True)
-class CallTool:
-    """What is left of `call_tool`: a call that means no other tool; one that does is recorded as a call of that."""
-
-    spec: ToolSpec
-
-    async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:  # noqa: ARG002 - the port has it
-        return ToolError(f"Name the tool that you want to call, not `{CALL_TOOL}`.")
+        return self.answer(arguments)
 
 
 def router_tools(agent: Agent) -> Mapping[str, Tool]:
@@ -311,10 +277,25 @@ def router_tools(agent: Agent) -> Mapping[str, Tool]:
     if not agent.calls_by_name:
         return {}
     routed = agent.snapshot.routed
-    tools: dict[str, Tool] = {CALL_TOOL: CallTool(agent.tools[CALL_TOOL])}
+
+    def find(arguments: Mapping[str, Any]) -> Outcome:
+        text, tools = router.search(routed, arguments["query"], arguments.get("limit", router.FOUND))
+        return Done((Text(text),), loaded=tools)
+
+    def find_resources(arguments: Mapping[str, Any]) -> Outcome:
+        return Done((Text(router.listing(routed, arguments.get("query"))),))
+
+    def show_resource(arguments: Mapping[str, Any]) -> Outcome:
+        text = router.definitions(routed, arguments["name"], arguments.get("tools"))
+        return ToolError(router.no_resource(routed, arguments["name"])) if text is None else Done((Text(text),))
+
+    def refuse(arguments: Mapping[str, Any]) -> Outcome:  # noqa: ARG001 - as of the others
+        """Answer a call that means no other tool; one that does is recorded as a call of that."""
+        return ToolError(f"Name the tool that you want to call, not `{CALL_TOOL}`.")
+
+    answers = {CALL_TOOL: refuse}
     if agent.snapshot.searches:
-        tools[SEARCH_TOOLS] = SearchTools(agent.tools[SEARCH_TOOLS], routed)
+        answers[SEARCH_TOOLS] = find
     elif routed:
-        tools[LIST_RESOURCES] = ListResources(agent.tools[LIST_RESOURCES], routed)
-        tools[USE_RESOURCE] = UseResource(agent.tools[USE_RESOURCE], routed)
-    return tools
+        answers |= {LIST_RESOURCES: find_resources, USE_RESOURCE: show_resource}
+    return {name: RouterTool(agent.tools[name], made) for name, made in answers.items()}

@@ -6,7 +6,6 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
-from msgspec import structs
 from msgspec.structs import replace
 
 from agent_core.agents import ToolDefinition, ToolSource, ToolSpec, secrets_in
@@ -148,18 +147,6 @@ class Only:
 
 
 @dataclass(frozen=True, slots=True)
-class Prefixed:
-    """The tools of *inner*, each under a name that begins with *prefix*."""
-
-    inner: Toolset
-    prefix: str
-
-    async def tools(self, scope: Scope, /) -> Mapping[str, Tool]:
-        tools = await self.inner.tools(scope)
-        return {f"{self.prefix}{name}": _Renamed(tool, f"{self.prefix}{name}") for name, tool in tools.items()}
-
-
-@dataclass(frozen=True, slots=True)
 class Noted:
     """The tools of *inner*; *note* gets the names of all that were returned."""
 
@@ -174,21 +161,6 @@ class Noted:
     async def refresh(self) -> None:
         if isinstance(self.inner, Refreshable):
             await self.inner.refresh()
-
-
-@dataclass(frozen=True, slots=True)
-class _Renamed:
-    """*inner* under another *name*."""
-
-    inner: Tool
-    name: str
-
-    @property
-    def spec(self) -> ToolSpec:
-        return structs.replace(self.inner.spec, name=self.name)
-
-    async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
-        return await self.inner.call(arguments, context)
 
 
 def toolset_of(tools: Toolset | Mapping[str, Tool]) -> Toolset:

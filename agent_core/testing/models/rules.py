@@ -141,11 +141,11 @@ NO_SAMPLING = "2026-10-21"
 MAX_MARKS = 4
 _ROLES = ("user", "assistant", "system")
 _CALLER = ("text", "thinking", "redacted_thinking", "tool_use")
-_RULES_MESSAGES_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_PROPERTY_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _THINKING = ("adaptive", "between_tools", "disabled", "enabled")
 
 
-def rules_messages_check(call: ModelCall, positions: Sequence[Position], *, counting: bool = False) -> None:
+def check_messages(call: ModelCall, positions: Sequence[Position], *, counting: bool = False) -> None:
     """Raise `RuleBroken` for the first rule that *call* breaks; *counting* is for requests that only count tokens."""
     body = call.body
     _check_fields(body, call.headers.get("anthropic-version", ""), counting=counting)
@@ -218,7 +218,7 @@ def _check_schema(n: int, schema: Json) -> None:
             f"tools.{n}.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
         )
     for name in cast("Json", schema.get("properties") or {}):
-        if not _RULES_MESSAGES_KEY.fullmatch(name):
+        if not _PROPERTY_KEY.fullmatch(name):
             raise RuleBroken(
                 f"tools.{n}.custom.input_schema.properties: Property keys should match pattern "
                 "'^[a-zA-Z0-9_.-]{1,64}$'"
@@ -370,13 +370,13 @@ def _check_last(messages: Sequence[Json]) -> None:
         )
 
 
-_RULES_RESPONSES_KNOWN = """
+_RESPONSES_KNOWN = """
 model input instructions tools tool_choice stream stream_options store include reasoning text temperature top_p
 max_output_tokens max_tool_calls metadata parallel_tool_calls previous_response_id conversation prompt
 prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier service_tier top_logprobs
 truncation user background background_options context_management access_programs image moderation
 """
-RULES_RESPONSES_FIELDS = frozenset(_RULES_RESPONSES_KNOWN.split())
+RESPONSES_FIELDS = frozenset(_RESPONSES_KNOWN.split())
 _SIX, _FIVE = ("none", "low", "medium", "high", "xhigh", "max"), ("low", "medium", "high", "xhigh", "max")
 EFFORTS: Mapping[str, Sequence[str]] = {
     r"gpt-6(\.2)?-astra|gpt-6\.[12]-sol": _FIVE,
@@ -396,26 +396,21 @@ _UNMARKED = r"gpt-[34]|gpt-5(-|$|\.[0-5])|o\d"
 _DAY = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _SEARCHLESS = r"gpt-[34].*|gpt-5(\.[0-3])?(-.*)?|gpt-5\.4-nano|o\d.*"
 """Those that have no search for tools."""
-_RULES_RESPONSES_ROLES = ("assistant", "system", "developer", "user")
+_RESPONSES_ROLES = ("assistant", "system", "developer", "user")
 _OUTPUT = ("output_text", "refusal")
 _INPUT = ("input_text", "input_image", "input_file", "input_audio")
 
 
-def rules_responses_check(body: Json, *, verified: bool = True) -> None:
+def check_responses(body: Json, *, verified: bool = True) -> None:
     """Raise `RuleBroken` for the first rule that *body* breaks; *verified*: the organization may have summaries."""
-    for field in body:
-        if field not in RULES_RESPONSES_FIELDS:
-            raise RuleBroken(f"Unknown parameter: '{field}'.", param=field, code="unknown_parameter")
-    for field in ("model", "input"):
-        if body.get(field) is None:
-            raise missing(field)
+    _check_known(body, RESPONSES_FIELDS, "input")
     if (previous := body.get("previous_response_id")) is not None:
         raise RuleBroken(
             f"Previous response with id '{previous}' not found.",
             param="previous_response_id",
             code="previous_response_not_found",
         )
-    _rules_responses_check_tools(body)
+    _check_response_tools(body)
     _check_effort(body)
     _check_thinking(body, verified=verified)
     items = dicts(body["input"])
@@ -425,11 +420,11 @@ def rules_responses_check(body: Json, *, verified: bool = True) -> None:
         _check_item(n, item)
         _check_breakpoints(str(body["model"]), n, item)
     _check_ids(items)
-    _rules_responses_check_pairs(items)
+    _check_item_pairs(items)
     _check_loaded(body, items)
 
 
-def _rules_responses_check_tools(body: Json) -> None:
+def _check_response_tools(body: Json) -> None:
     for n, tool in enumerate(dicts(body.get("tools"))):
         if tool.get("type") is None:
             raise missing(f"tools[{n}].type")
@@ -511,6 +506,16 @@ def _check_thinking(body: Json, *, verified: bool) -> None:
         )
 
 
+def _check_known(body: Json, known: Collection[str], said: str) -> None:
+    """Refuse fields that OpenAI does not have, and a request without a model or what is *said*."""
+    for field in body:
+        if field not in known:
+            raise RuleBroken(f"Unknown parameter: '{field}'.", param=field, code="unknown_parameter")
+    for field in ("model", said):
+        if body.get(field) is None:
+            raise missing(field)
+
+
 def missing(field: str) -> RuleBroken:
     """Return the refusal of a request without *field*."""
     return RuleBroken(f"Missing required parameter: '{field}'.", param=field, code="missing_required_parameter")
@@ -520,8 +525,8 @@ def _check_item(n: int, item: Json) -> None:
     type_ = item.get("type", "message")
     if type_ == "message":
         role = item.get("role")
-        if role not in _RULES_RESPONSES_ROLES:
-            raise invalid(f"input[{n}].role", role, _RULES_RESPONSES_ROLES)
+        if role not in _RESPONSES_ROLES:
+            raise invalid(f"input[{n}].role", role, _RESPONSES_ROLES)
         allowed = _OUTPUT if role == "assistant" else _INPUT
         for m, part in enumerate(dicts(item.get("content"))):
             if part.get("type") not in allowed:
@@ -603,7 +608,7 @@ def _check_answered(items: Sequence[Json], call: str, output: str, kind: str) ->
             raise RuleBroken(f"No tool output found for {kind} {item.get('call_id')}.", param="input")
 
 
-def _rules_responses_check_pairs(items: Sequence[Json]) -> None:
+def _check_item_pairs(items: Sequence[Json]) -> None:
     """Check that calls have outputs, outputs have calls, and reasoning precedes what it led to."""
     for call, output, kind in (
         ("function_call", "function_call_output", "function call"),
@@ -622,25 +627,20 @@ def _rules_responses_check_pairs(items: Sequence[Json]) -> None:
             )
 
 
-_RULES_CHAT_KNOWN = """
+_CHAT_KNOWN = """
 model messages tools tool_choice stream stream_options store reasoning_effort response_format temperature top_p
 max_tokens max_completion_tokens metadata parallel_tool_calls n stop seed user frequency_penalty
 presence_penalty logit_bias logprobs top_logprobs modalities audio prediction prompt_cache_key
 prompt_cache_options prompt_cache_retention safety_identifier service_tier verbosity web_search_options
 function_call functions moderation
 """
-RULES_CHAT_FIELDS = frozenset(_RULES_CHAT_KNOWN.split())
-_RULES_CHAT_ROLES = ("system", "assistant", "user", "function", "tool", "developer")
+CHAT_FIELDS = frozenset(_CHAT_KNOWN.split())
+_CHAT_ROLES = ("system", "assistant", "user", "function", "tool", "developer")
 
 
-def rules_chat_check(body: Json) -> None:
+def check_chat(body: Json) -> None:
     """Raise `RuleBroken` for the first rule that *body* breaks."""
-    for field in body:
-        if field not in RULES_CHAT_FIELDS:
-            raise RuleBroken(f"Unknown parameter: '{field}'.", param=field, code="unknown_parameter")
-    for field in ("model", "messages"):
-        if body.get(field) is None:
-            raise missing(field)
+    _check_known(body, CHAT_FIELDS, "messages")
     for n, tool in enumerate(dicts(body.get("tools"))):
         function = tool.get("function")
         if tool.get("type") == "function" and (
@@ -653,17 +653,17 @@ def rules_chat_check(body: Json) -> None:
     if not messages:
         raise RuleBroken("Invalid 'messages': empty array. Expected an array with minimum length 1.", param="messages")
     for n, message in enumerate(messages):
-        if message.get("role") not in _RULES_CHAT_ROLES:
-            raise invalid(f"messages[{n}].role", message.get("role"), _RULES_CHAT_ROLES)
+        if message.get("role") not in _CHAT_ROLES:
+            raise invalid(f"messages[{n}].role", message.get("role"), _CHAT_ROLES)
         empty = message.get("content") is None and not (message.get("tool_calls") or message.get("refusal"))
         if empty:
             raise RuleBroken(
                 "Invalid value for 'content': expected a string, got null.", param=f"messages.[{n}].content"
             )
-    _rules_chat_check_pairs(messages)
+    _check_chat_pairs(messages)
 
 
-def _rules_chat_check_pairs(messages: Sequence[Json]) -> None:
+def _check_chat_pairs(messages: Sequence[Json]) -> None:
     """Check that a message with calls is followed by the results of all of them, and that no other results exist."""
     open_: list[str] = []
     for n, message in enumerate(messages):
@@ -710,15 +710,15 @@ def check_request(
     _check_key(call)
     match call.wire:
         case "messages":
-            rules_messages_check(call, positions, counting=counting)
+            check_messages(call, positions, counting=counting)
             if bound(call.model, sealed):
                 check(call.model, positions)
         case "responses":
-            rules_responses_check(call.body, verified=verified)
+            check_responses(call.body, verified=verified)
             if bound(call.model, sealed):
                 check_items(call.model, reasoning_in(call.body))
         case "chat":
-            rules_chat_check(call.body)
+            check_chat(call.body)
             servers.check(server, call.model, call.body)
 
 

@@ -165,11 +165,10 @@ class ChatVoice:
 
     def _usage(self, take: Take) -> Json:
         usage, bill = self.usage, take.bill
-        read = bill.read if usage.cache_read is None else usage.cache_read
-        short = bill.write_short if usage.cache_write_short is None else usage.cache_write_short
-        total = (bill.plain if usage.input is None else usage.input) + read + short
-        output = self._output if usage.output is None else usage.output
-        thought = self._thought if usage.reasoning is None else usage.reasoning
+        read, short = _or(usage.cache_read, bill.read), _or(usage.cache_write_short, bill.write_short)
+        total = _or(usage.input, bill.plain) + read + short
+        output = _or(usage.output, self._output)
+        thought = _or(usage.reasoning, self._thought)
         written = {"cache_write_tokens": short} if self._quirks.counts else {}
         return {
             "prompt_tokens": total,
@@ -393,7 +392,6 @@ def _or(reported: int | None, counted: int) -> int:
     return counted if reported is None else reported
 
 
-_RESPONSES_OWN = MARK.decode()
 _INCOMPLETE: dict[FinishReason, str] = {"length": "max_output_tokens", "refused": "content_filter"}
 _FAILED = ("error", "rate_limited", "invalid")
 """Kinds that end a stream as `response.failed`; the others come as a bare `error` event."""
@@ -450,9 +448,9 @@ class ResponsesVoice:
             code = stream_code(failed)
             if failed.kind in _FAILED:
                 response = self._response(take, "failed") | {"error": {"code": code, "message": fault["message"]}}
-                return _responses_event("response.failed", {"response": response, "sequence_number": number})
+                return _event_of("response.failed", {"response": response, "sequence_number": number})
             body = {"code": code, "message": fault["message"], "param": fault["param"], "sequence_number": number}
-            return _responses_event("error", body)
+            return _event_of("error", body)
 
         return [error]
 
@@ -469,7 +467,7 @@ class ResponsesVoice:
             opening = self._open_message(part)
         else:
             index -= 1
-        place = {"item_id": f"msg_{_RESPONSES_OWN}{index:02}", "output_index": index, "content_index": 0}
+        place = {"item_id": f"msg_{_OWN}{index:02}", "output_index": index, "content_index": 0}
         delta = self._delta("response.output_text.delta", place, b',"logprobs":[]')
         for piece in item.pieces:
             self._text.append(piece)
@@ -480,7 +478,7 @@ class ResponsesVoice:
 
     def _open_message(self, part: Json) -> list[Part]:
         index = len(self._items)
-        message = _responses_message(index, "in_progress")
+        message = _message_item(index, "in_progress")
         opening: list[Part] = [self._added(index, message)]
         place = {"item_id": message["id"], "output_index": index, "content_index": 0}
         opening.append(self._event("response.content_part.added", {**place, "part": part}))
@@ -499,7 +497,7 @@ class ResponsesVoice:
 
     def _close_message(self, event: str, done: Json, part: Json, status: str) -> list[Part]:
         index = len(self._items) - 1
-        message = _responses_message(index, status, part)
+        message = _message_item(index, status, part)
         self._items[index] = lambda _: message
         place = {"item_id": message["id"], "output_index": index, "content_index": 0}
         return [
@@ -513,7 +511,7 @@ class ResponsesVoice:
         closing = self._close()
         opening = [*closing, *self._open_message({"type": "refusal", "refusal": ""})]
         index = len(self._items) - 1
-        place = {"item_id": f"msg_{_RESPONSES_OWN}{index:02}", "output_index": index, "content_index": 0}
+        place = {"item_id": f"msg_{_OWN}{index:02}", "output_index": index, "content_index": 0}
         self._output += tokens(item.text)
         yield [*opening, self._delta("response.refusal.delta", place)(item.text)]
         part = {"type": "refusal", "refusal": item.text}
@@ -523,7 +521,7 @@ class ResponsesVoice:
         opening = self._close()
         index, n, text = len(self._items), self._seals, "".join(item.pieces)
         self._seals += 1
-        id_ = f"rs_{_RESPONSES_OWN}{index:02}"
+        id_ = f"rs_{_OWN}{index:02}"
         part, place = {"type": "summary_text", "text": text}, {"item_id": id_, "output_index": index}
 
         def reasoning(take: Take) -> Json:
@@ -553,11 +551,11 @@ class ResponsesVoice:
         opening = self._close()
         index, raw = len(self._items), "".join(item.pieces)
         call = {
-            "id": f"fc_{_RESPONSES_OWN}{index:02}",
+            "id": f"fc_{_OWN}{index:02}",
             "type": "function_call",
             "status": "in_progress",
             "arguments": "",
-            "call_id": f"call_{_RESPONSES_OWN}{index:02}",
+            "call_id": f"call_{_OWN}{index:02}",
             "name": item.name,
         }
         opening.append(self._added(index, call))
@@ -576,11 +574,11 @@ class ResponsesVoice:
         """Say a search for tools; its arguments are JSON, and come with the end of the item."""
         closing, index = self._close(), len(self._items)
         begun: Json = {
-            "id": f"tsc_{_RESPONSES_OWN}{index:02}",
+            "id": f"tsc_{_OWN}{index:02}",
             "type": "tool_search_call",
             "status": "in_progress",
             "arguments": {},
-            "call_id": f"call_{_RESPONSES_OWN}{index:02}",
+            "call_id": f"call_{_OWN}{index:02}",
             "execution": "client",
         }
         whole = {**begun, "status": "completed", "arguments": item.arguments or {}}
@@ -604,16 +602,14 @@ class ResponsesVoice:
 
     def _hole(self, event: str, index: int, item: Callable[[Take], Json]) -> Part:
         number = next(self._numbers)
-        return lambda take: _responses_event(
-            event, {"output_index": index, "item": item(take), "sequence_number": number}
-        )
+        return lambda take: _event_of(event, {"output_index": index, "item": item(take), "sequence_number": number})
 
     def _whole(self, event: str) -> Part:
         """Return the event that carries the response as it is then."""
         number, status = next(self._numbers), event.removeprefix("response.").replace("created", "in_progress")
 
         def whole(take: Take) -> bytes:
-            return _responses_event(event, {"response": self._response(take, status), "sequence_number": number})
+            return _event_of(event, {"response": self._response(take, status), "sequence_number": number})
 
         return whole
 
@@ -632,12 +628,12 @@ class ResponsesVoice:
         return b',"obfuscation":"%b"' % (b"x" * (16 - len(text) % 16)) if self._obfuscate else b""
 
     def _event(self, event: str, data: Json) -> bytes:
-        return _responses_event(event, {**data, "sequence_number": next(self._numbers)})
+        return _event_of(event, {**data, "sequence_number": next(self._numbers)})
 
     def _response(self, take: Take, status: str) -> Json:
         over = status in ("completed", "incomplete")
         return {
-            "id": f"resp_{_RESPONSES_OWN}",
+            "id": f"resp_{_OWN}",
             "object": "response",
             "created_at": take.seconds,
             "status": status,
@@ -665,11 +661,10 @@ class ResponsesVoice:
 
     def _usage(self, take: Take) -> Json:
         usage, bill = self.usage, take.bill
-        read = bill.read if usage.cache_read is None else usage.cache_read
-        short = bill.write_short if usage.cache_write_short is None else usage.cache_write_short
-        long = bill.write_long if usage.cache_write_long is None else usage.cache_write_long
-        total = (bill.plain if usage.input is None else usage.input) + read + short + long
-        output = self._output if usage.output is None else usage.output
+        read, short = _or(usage.cache_read, bill.read), _or(usage.cache_write_short, bill.write_short)
+        long = _or(usage.cache_write_long, bill.write_long)
+        total = _or(usage.input, bill.plain) + read + short + long
+        output = _or(usage.output, self._output)
         return {
             "input_tokens": total,
             "input_tokens_details": {
@@ -678,16 +673,14 @@ class ResponsesVoice:
                 "cache_write_tokens_details": {"ttl_30m_tokens": short, "ttl_12h_tokens": long},
             },
             "output_tokens": output,
-            "output_tokens_details": {
-                "reasoning_tokens": self._thought if usage.reasoning is None else usage.reasoning
-            },
+            "output_tokens_details": {"reasoning_tokens": _or(usage.reasoning, self._thought)},
             "total_tokens": total + output,
         }
 
 
-def _responses_message(index: int, status: str, *parts: Json) -> Json:
+def _message_item(index: int, status: str, *parts: Json) -> Json:
     return {
-        "id": f"msg_{_RESPONSES_OWN}{index:02}",
+        "id": f"msg_{_OWN}{index:02}",
         "type": "message",
         "status": status,
         "content": list(parts),
@@ -695,7 +688,7 @@ def _responses_message(index: int, status: str, *parts: Json) -> Json:
     }
 
 
-def _responses_event(event: str, data: Json) -> bytes:
+def _event_of(event: str, data: Json) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (event.encode(), encode({"type": event, **data}))
 
 

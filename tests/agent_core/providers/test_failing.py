@@ -15,7 +15,7 @@ from agent_core.providers.failing import (
     said_in,
     wait_of,
 )
-from agent_core.testing.models.failing import STALE_TEXTS
+from tests.agent_core.providers.stale import STALE_TEXTS
 from tests.cases import for_each
 
 SAID = {

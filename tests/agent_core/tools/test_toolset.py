@@ -9,9 +9,8 @@ import pytest
 
 from agent_core import Core, Definition, InvalidInput, text_of
 from agent_core.testing import FakeClock, Script, ScriptedProvider, call, say
-from agent_core.tools.base import CallContext, Done
-from agent_core.tools.builtin import calculate
-from agent_core.tools.toolset import Merged, Only, Prefixed, Scope, Static, Toolset, toolset_of
+from agent_core.tools.builtin import calculate, current_time
+from agent_core.tools.toolset import Merged, Only, Scope, Static, Toolset, toolset_of
 from tests.agent_core.stage import ANN, Stage, results
 from tests.agent_core.tools.filed import Filed
 from tests.conftest import OpenDatabase
@@ -46,8 +45,8 @@ async def core_with(open_database: OpenDatabase, script: Script, tools: Toolset)
 
 async def test_a_kind_of_tools_is_one_file(open_database: OpenDatabase, filed: Filed):
     """A model calls a tool of a kind that Parley does not know, beside one that it ships, through one toolset."""
-    tools = Merged((toolset_of({"calculate": calculate}), Prefixed(Only(filed, ("gr*",)), "my_")))
-    script = [(call("my_greet", who="Ann"), call("calculate", expression="6*7")), (say("Done."),)]
+    tools = Merged((toolset_of({"calculate": calculate}), Only(filed, ("gr*",))))
+    script = [(call("greet", who="Ann"), call("calculate", expression="6*7")), (say("Done."),)]
     async with core_with(open_database, script, tools) as stage:
         run = await stage.play()
         offered = [spec.name for spec in (await stage.asked(1)).snapshot.tools]
@@ -55,9 +54,9 @@ async def test_a_kind_of_tools_is_one_file(open_database: OpenDatabase, filed: F
         agent = (await stage.core.agents.get("a")).id
         counted = dict(stage.core.counters.calls)
     assert run.status == "completed"
-    assert offered == ["calculate", "my_greet"]
+    assert offered == ["calculate", "greet"]
     assert answers == [("done", "Hello Ann"), ("done", "42")]
-    assert counted == {("my_greet", "done"): 1, ("calculate", "done"): 1}
+    assert counted == {("greet", "done"): 1, ("calculate", "done"): 1}
     assert {each.agent for each in filed.asked} == {None, agent}
 
 
@@ -85,17 +84,6 @@ async def test_what_the_model_is_offered_is_frozen(open_database: OpenDatabase, 
 
 async def test_no_set_replaces_the_tools_of_an_earlier_one():
     """Of two tools with one name the earlier set's is taken."""
-    other = Prefixed(Static({"late": calculate}), "calcu")
+    other = Static({"calculate": current_time})
     found = await Merged((Static({"calculate": calculate}), other)).tools(Scope())
     assert found == {"calculate": calculate}
-
-
-async def test_a_renamed_tool_runs_as_itself():
-    """A prefix changes a tool's name in its spec and nothing else of it."""
-    (renamed,) = (await Prefixed(Static({"calculate": calculate}), "x_").tools(Scope())).values()
-    context = CallContext(call="c", session="s", run="r", actor=ANN, channel="api", clock=FakeClock(), progress=print)
-    assert renamed.spec.name == "x_calculate"
-    assert renamed.spec.parameters == calculate.spec.parameters
-    answer = await renamed.call({"expression": "1+1"}, context)
-    assert isinstance(answer, Done)
-    assert answer == await calculate.call({"expression": "1+1"}, context)

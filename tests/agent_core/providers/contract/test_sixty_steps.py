@@ -22,11 +22,11 @@ from agent_core.providers.base import Encode, Files
 from agent_core.testing import call, fail, say, think
 from agent_core.testing.models import ModelCall
 from agent_core.testing.models.asked import Redacted, redacted
-from agent_core.testing.models.failing import STALE_TEXTS
 from agent_core.testing.scripted import Think
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS, thoughts
 from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, ConnectedProvider
+from tests.agent_core.providers.stale import STALE_TEXTS
 from tests.agent_core.scenes import Hurried
 from tests.agent_core.stage import ANN
 

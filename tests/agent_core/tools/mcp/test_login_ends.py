@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from agent_core.errors import Unavailable
 from agent_core.mcp.login_tokens import LoginTokens
-from agent_core.mcp.port import McpUnavailable, NoLogins
+from agent_core.mcp.port import McpUnavailable, ServerLogins
 from agent_core.net.fetch import Fetch
 from agent_core.servers import LoginClient, LoginFailed, McpLogin, McpOAuth, McpServer, PendingLogin
 from agent_core.store import servers as rows
@@ -112,7 +112,7 @@ async def _said_in_time(stage: LoginStage, clock: FakeClock) -> str:
     return asked.result()
 
 
-class AwayLogins(NoLogins):
+class AwayLogins(ServerLogins):
     """Stored logins of a database that is away for the first tries; *keeps* is whether one is still wanted."""
 
     def __init__(self, login: McpLogin, *, fails: int = 0, keeps: bool = True) -> None:
