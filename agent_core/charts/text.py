@@ -69,22 +69,22 @@ def channels_of(spec: Mapping[str, Any]) -> dict[str, str]:
     """Return which field the channels of *spec* show, in words; what several views say is that of the first."""
     channels: dict[str, str] = {}
     for view in islice(_walked(spec), _MAX_VIEWS):
-        for name, channel in object_of(view.get("encoding")).items():
-            for each in map(object_of, _list(channel) or [channel]):
-                if "datum" not in each and (what := _field(each)):
-                    channels.setdefault(one_line(name), what)
+        for name, each in _encoded(view):
+            if "datum" not in each and (what := _field(each)):
+                channels.setdefault(one_line(name), what)
     return channels
 
 
 def fields_of(spec: Mapping[str, Any]) -> list[str]:
     """Return the fields that the channels of *spec* show, each once, as they are in its rows."""
-    fields: dict[str, None] = {}
-    for view in islice(_walked(spec), _MAX_VIEWS):
-        for channel in object_of(view.get("encoding")).values():
-            for each in _list(channel) or [channel]:
-                if isinstance(field := object_of(each).get("field"), str):
-                    fields[field] = None
-    return list(fields)
+    named = (each.get("field") for view in islice(_walked(spec), _MAX_VIEWS) for _, each in _encoded(view))
+    return list(dict.fromkeys(field for field in named if isinstance(field, str)))
+
+
+def _encoded(view: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the channels of *view*, and each definition of those that have several."""
+    for name, channel in object_of(view.get("encoding")).items():
+        yield from ((name, object_of(each)) for each in _list(channel) or [channel])
 
 
 def _walked(spec: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, Any]]:
@@ -117,15 +117,8 @@ def _sentence(view: Mapping[str, Any]) -> str:
     if "mark" not in view:
         return ""
     mark = object_of(view["mark"]).get("type", view["mark"])
-    channels = ", ".join(f"{name} is {what}" for name, what in _channels(view))
+    channels = ", ".join(f"{one_line(name)} is {what}" for name, each in _encoded(view) if (what := _field(each)))
     return f"Marks of the kind {_word(mark)}{': ' if channels else ''}{channels}."
-
-
-def _channels(view: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, channel in object_of(view.get("encoding")).items():
-        for each in _list(channel) or [channel]:
-            if what := _field(object_of(each)):
-                yield one_line(name), what
 
 
 def _field(channel: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Entries of a server's list of tools that are none: replaced before the SDK, which refuses a whole list for one."""
+"""What a server lists: entries that are no tools are replaced before the SDK, which refuses a whole list for one."""
 
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence

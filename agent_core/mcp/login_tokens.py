@@ -1,4 +1,4 @@
-"""The operator's access to an MCP server by OAuth 2 client credentials.
+"""The access tokens of MCP servers: by client credentials, or by an operator's login.
 
 The SDK's own provider runs all calls of a server one after another, and waits for people inside a request.
 """

@@ -1,4 +1,4 @@
-"""The port to logins at MCP servers: what connections ask of what is stored."""
+"""The ports of MCP: connections, logins, and the masking of a server's secrets."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Credentials that an operator wrote into the texts of a server themselves, and not as references to secrets. Pure."""
+"""The tools of MCP servers: their secrets filled in for a call, and masked in what comes back."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Which authorities clients of HTTPS trust: read once, as reading all of them takes 40 ms and a megabyte."""
+"""Guarded HTTP: connections to checked addresses only, and exchanges that follow the redirects that they may."""
 
 import asyncio
 import os

@@ -134,7 +134,6 @@ def _without(text: str, client: OAuthClient, form: Mapping[str, str | None]) -> 
     return scrubbed(text, {**sent, "client secret": client.secret, "credentials": client.basic})
 
 
-__all__ = ["ClientAuth", "ClientCredentials", "ClientTokens", "TokenFailed", "leeway"]
 ClientAuth = Literal["basic", "post"]
 """How the client names itself: in the `Authorization` header, or as fields of the form."""
 _DEFAULT_SECONDS = 300

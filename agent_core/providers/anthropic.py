@@ -20,7 +20,6 @@ from agent_core.messages import (
     ToolCall,
     ToolResult,
     Usage,
-    native_text,
 )
 from agent_core.net.exchange import trusted
 from agent_core.providers import models
@@ -48,15 +47,19 @@ from agent_core.providers.base import (
     ToolEnd,
     ToolStart,
     UsageReport,
+    arguments,
     blind,
     citation,
     counted,
     decoded,
     joined,
+    json_of,
     named,
     note,
     plain_name,
+    raw_text,
     readable,
+    verbatim,
 )
 from agent_core.providers.client import Sdk, SdkClient, SdkProvider
 from agent_core.providers.failing import failed, in_stream
@@ -147,27 +150,6 @@ class ContentBlock:
         for name, value in members.items():
             pieces += [f"{',' if pieces else '{'}{json_of(name)}:", value]
         return (*pieces, "}") if pieces else ()
-
-
-def arguments(raw: str) -> dict[str, Any] | None:
-    """Return the arguments in *raw*: empty for no text and `null`; None when it is not a JSON object."""
-    try:
-        value: object = msgspec.json.decode(raw) if raw.strip() else None
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return None
-    if value is None:
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def raw_text(raw: msgspec.Raw) -> str:
-    """Return *raw* as it came."""
-    return bytes(raw).decode()
-
-
-def json_of(text: str) -> str:
-    """Return *text* as a JSON string."""
-    return msgspec.json.encode(text).decode()
 
 
 _NOTHING = msgspec.Raw(b"")
@@ -459,7 +441,9 @@ def encoder_of(model: str) -> Encode:
         native = message.native if message.native and message.native.model == model else None
         match message.role:
             case "assistant":
-                return _verbatim(message.parts, native) if native and native.pieces else _message(_answer(message))
+                if native and native.pieces:
+                    return b'{"role":"assistant","content":[%s]}' % verbatim(message, native.pieces).encode()
+                return _message(_answer(message))
             case "tool":
                 return _message(_results(message.parts, native, files, loads=loads), "user")
             case "user":
@@ -491,16 +475,6 @@ def _marked(entries: Sequence[RequestEntry], end: int) -> int | None:
 
 def _message(blocks: Sequence[Block], role: str = "assistant") -> bytes:
     return msgspec.json.encode({"role": role, "content": blocks}) if blocks else b""
-
-
-def _verbatim(parts: Sequence[Part], native: Native) -> bytes:
-    """Return an answer as the model wrote it."""
-    pieces = [piece if isinstance(piece, str) else _json(native_text(parts, piece)) for piece in native.pieces]
-    return b'{"role":"assistant","content":[%s]}' % "".join(pieces).encode()
-
-
-def _json(text: str) -> str:
-    return msgspec.json.encode(text).decode()
 
 
 def _answer(message: Message) -> list[Block]:

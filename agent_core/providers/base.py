@@ -34,6 +34,7 @@ from agent_core.messages import (
     is_text,
     is_whole,
     mime_of,
+    native_text,
 )
 
 FinishReason = Literal["done", "tools", "length", "continue", "refused"]
@@ -269,6 +270,32 @@ def decoded(raw: msgspec.Raw) -> object:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+
+
+def arguments(raw: str) -> dict[str, Any] | None:
+    """Return the arguments in *raw*: empty for no text and `null`; None when it is not a JSON object."""
+    try:
+        value: object = msgspec.json.decode(raw) if raw.strip() else None
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    if value is None:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def json_of(value: object) -> str:
+    """Return *value* as JSON."""
+    return msgspec.json.encode(value).decode()
+
+
+def raw_text(raw: msgspec.Raw) -> str:
+    """Return *raw* as it came."""
+    return bytes(raw).decode()
+
+
+def verbatim(message: Message, pieces: Iterable[NativePiece]) -> str:
+    """Return the *pieces* of an answer, with the stretches of its texts that they name, as JSON."""
+    return "".join(each if isinstance(each, str) else json_of(native_text(message.parts, each)) for each in pieces)
 
 
 def neutral(message: Message, _files: Files) -> bytes:

@@ -15,13 +15,11 @@ from agent_core.messages import (
     UNKNOWN_USAGE,
     File,
     Message,
-    NativePiece,
     Part,
     Text,
     ToolCall,
     ToolResult,
     Usage,
-    native_text,
 )
 from agent_core.providers import models
 from agent_core.providers.base import (
@@ -45,13 +43,16 @@ from agent_core.providers.base import (
     ToolEnd,
     ToolStart,
     UsageReport,
+    arguments,
     blind,
     counted,
     decoded,
     joined,
+    json_of,
     note,
     plain_name,
     readable,
+    verbatim,
 )
 from agent_core.providers.client import SdkClient
 from agent_core.providers.failing import failed, in_stream, refuses_thinking
@@ -59,7 +60,6 @@ from agent_core.providers.models import NO_EXTRAS, Extras, Vision, of_openai
 from agent_core.providers.openai_items import (
     BREAKPOINT,
     OpenAISide,
-    arguments,
     cache_fields,
     has_breakpoints,
     is_openai,
@@ -275,9 +275,9 @@ class _Detail:
         """Return the detail as JSON; *slot* is where *text* is kept already."""
         texts = {key: "".join(value) for key, value in self._texts.items()}
         if slot is None or texts.get("text") != text:
-            return (_json(self._fields | texts),)
+            return (json_of(self._fields | texts),)
         del texts["text"]
-        others = _json(self._fields | texts)
+        others = json_of(self._fields | texts)
         return (f'{others[:-1]}{"," if self._fields or texts else ""}"text":', slot, "}")
 
 
@@ -316,7 +316,7 @@ class Thinking:
             return (',"reasoning_details":[', *inner, "]")
         if not self._field:
             return ()
-        return (f',"{self._field}":', _json(text) if slot is None else slot)
+        return (f',"{self._field}":', json_of(text) if slot is None else slot)
 
 
 def native_item(text: int | None, thinking: Thinking, calls: Sequence[FoldedCall]) -> Iterator[NativeItem]:
@@ -342,11 +342,7 @@ def _call(call: FoldedCall) -> str:
     raw = call.raw if call.raw.lstrip().startswith("{") and arguments(call.raw) is not None else "{}"
     function = {"name": plain_name(call.name, NAME_LENGTH), "arguments": raw}
     extra = f',"extra_content":{call.extra}' if call.extra else ""
-    return f'{{"id":{_json(call.id)},"type":"function","function":{_json(function)}{extra}}}'
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+    return f'{{"id":{json_of(call.id)},"type":"function","function":{json_of(function)}{extra}}}'
 
 
 _THOUGHT, _TEXT, _CALLS = 0, 1, 2
@@ -582,20 +578,11 @@ def encode(reader: str, wants: Wants, message: Message, files: Files) -> bytes:
             messages = _user(message, files)
         case "assistant":
             if native and native.pieces and wants.thinking != "never":
-                return _verbatim(message, native.pieces)
+                return verbatim(message, native.pieces).encode()
             messages = _assistant(message, native.calls if native else (), wants)
         case "tool":
             messages = _results(message, native.calls if native else (), files)
     return b",".join(map(msgspec.json.encode, messages))
-
-
-def _verbatim(message: Message, pieces: Sequence[NativePiece]) -> bytes:
-    texts = (piece if isinstance(piece, str) else _text_at(message, piece) for piece in pieces)
-    return "".join(texts).encode()
-
-
-def _text_at(message: Message, piece: int | tuple[int, int, int]) -> str:
-    return msgspec.json.encode(native_text(message.parts, piece)).decode()
 
 
 def _user(message: Message, files: Files) -> Iterator[EncodeJson]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from agent_core.agents import SEARCH_TOOLS, Snapshot, ToolSpec
 from agent_core.controls import Abilities, Controls, NamedTool
-from agent_core.messages import File, Message, NativePiece, Part, Text, ToolCall, ToolResult, Usage, native_text
+from agent_core.messages import File, Message, Part, Text, ToolCall, ToolResult, Usage
 from agent_core.providers import models
 from agent_core.providers import openai_items as items
 from agent_core.providers.base import (
@@ -39,14 +39,17 @@ from agent_core.providers.base import (
     ToolEnd,
     ToolStart,
     UsageReport,
+    arguments,
     blind,
     citation,
     counted,
     decoded,
     joined,
+    json_of,
     note,
     plain_name,
     readable,
+    verbatim,
 )
 from agent_core.providers.client import SdkClient
 from agent_core.providers.failing import failed, in_stream, refuses_summaries, said_in
@@ -373,7 +376,7 @@ class ResponsesFold:
         item.pieces = (
             items.search_call(call.id, raw) if call.search else items.function_call(call.id, call.name, raw),
         )
-        return ToolEnd(call.slot, raw, items.arguments(raw) if whole else None)
+        return ToolEnd(call.slot, raw, arguments(raw) if whole else None)
 
     def _error(self, event: Event, data: bytes) -> list[ModelDelta]:
         """Fail for an `error` event, flat or nested; an event without a type is one when it has an `error`."""
@@ -467,7 +470,7 @@ def encode(reader: str, message: Message, files: Files) -> bytes:
             items = _results(reader, message, files)
         case "assistant":
             if message.native is not None and message.native.model == reader:
-                return _verbatim(message, message.native.pieces)
+                return verbatim(message, message.native.pieces).encode()
             return ",".join(_assistant(message)).encode()
     return b",".join(map(msgspec.json.encode, items))
 
@@ -505,14 +508,6 @@ def _plain_call(raw: msgspec.Raw) -> bytes:
     return function_call(item.call_id or "", SEARCH_TOOLS, raw_of(item.arguments)).encode()
 
 
-def _verbatim(message: Message, pieces: Sequence[NativePiece]) -> bytes:
-    return b"".join(piece.encode() if isinstance(piece, str) else _text_at(message, piece) for piece in pieces)
-
-
-def _text_at(message: Message, piece: int | tuple[int, int, int]) -> bytes:
-    return msgspec.json.encode(native_text(message.parts, piece))
-
-
 def _user(message: Message, files: Files) -> list[Json]:
     content = list(_contents(message.parts, files))
     return [{"type": "message", "role": "user", "content": content}] if content else []
@@ -522,7 +517,7 @@ def _assistant(message: Message) -> Iterator[str]:
     for part in message.parts:
         match part:
             case ToolCall(call, name, arguments):
-                raw = msgspec.json.encode(arguments).decode()
+                raw = json_of(arguments)
                 yield function_call(call, plain_name(name, _NAME_LENGTH), raw)
             case Text() | File():
                 text = part.text if isinstance(part, Text) else note(part, "it is not repeated here")

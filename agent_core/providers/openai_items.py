@@ -3,14 +3,14 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from agent_core.messages import LoadedTool
 from agent_core.net.exchange import trusted
-from agent_core.providers.base import Request
+from agent_core.providers.base import Request, arguments, json_of, raw_text
 from agent_core.providers.client import Sdk, SdkClient, SdkProvider
 from agent_core.providers.models import NO_KEY, Extras, Vision
 
@@ -162,17 +162,17 @@ def pieces(item: Item, raw: msgspec.Raw, slots: Slots) -> tuple[str | int, ...]:
     its id and refuses the request.
     """
     if item.type not in ("message", "reasoning"):
-        return (_raw_text(raw),)
+        return (raw_text(raw),)
     pieces: list[str | int] = []
     held = bool(item.encrypted_content)
     for name, value in _FIELDS.decode(raw).items():
-        pieces.append(f"{',' if pieces else '{'}{_json(name)}:")
+        pieces.append(f"{',' if pieces else '{'}{json_of(name)}:")
         if name in ("content", "summary") and (contents := _LIST.decode(value)) is not None:
             listed = _listed(name, contents, slots, blank=item.type != "message")
             held = held or (name == "content" and bool(listed))
             pieces += ["[", *listed, "]"]
         else:
-            pieces.append(_raw_text(value))
+            pieces.append(raw_text(value))
     return (*pieces, "}") if held else ()
 
 
@@ -187,13 +187,13 @@ def native_text(texts: Iterable[tuple[int, str]]) -> tuple[str | int, ...]:
 
 def function_call(call: str, name: str, raw: str) -> str:
     """Return the item of a call."""
-    return _json({"type": "function_call", "call_id": call, "name": name, "arguments": raw})
+    return json_of({"type": "function_call", "call_id": call, "name": name, "arguments": raw})
 
 
 def search_call(call: str, raw: str) -> str:
     """Return the item of a search for tools."""
     fields = arguments(raw) or {}
-    return _json({"type": SEARCH, "call_id": call, "execution": "client", "status": "completed", "arguments": fields})
+    return json_of({"type": SEARCH, "call_id": call, "execution": "client", "status": "completed", "arguments": fields})
 
 
 def search_output(call: str, loaded: Iterable[LoadedTool]) -> Mapping[str, Any]:
@@ -224,20 +224,9 @@ def is_call(item: Item) -> bool:
     return item.type in CALLS or (item.type == SEARCH and item.execution == "client")
 
 
-def arguments(raw: str) -> dict[str, Any] | None:
-    """Return the arguments in *raw*: empty for no text and `null`; None when it is not a JSON object."""
-    try:
-        value: Any = msgspec.json.decode(raw) if raw.strip() else {}
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return None
-    if value is None:
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
 def raw_of(value: object) -> str:
     """Return arguments as text; some servers send them as an object."""
-    return value if isinstance(value, str) else "" if value is None else _json(value)
+    return value if isinstance(value, str) else "" if value is None else json_of(value)
 
 
 def _listed(part: str, contents: list[dict[str, msgspec.Raw]], slots: Slots, *, blank: bool) -> list[str | int]:
@@ -252,15 +241,7 @@ def _listed(part: str, contents: list[dict[str, msgspec.Raw]], slots: Slots, *, 
         is_slot = slot is not None and emitted == text and not is_blank
         pieces.append(",{" if pieces else "{")
         for index, (name, value) in enumerate(fields.items()):
-            pieces.append(f"{',' if index else ''}{_json(name)}:")
-            pieces.append(slot if is_slot and slot is not None and name == "text" else _raw_text(value))
+            pieces.append(f"{',' if index else ''}{json_of(name)}:")
+            pieces.append(slot if is_slot and slot is not None and name == "text" else raw_text(value))
         pieces.append("}")
     return pieces
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _raw_text(raw: msgspec.Raw) -> str:
-    return bytes(raw).decode()

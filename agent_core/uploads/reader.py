@@ -5,7 +5,6 @@ import os
 import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -101,15 +100,10 @@ class FileCheck(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingBounds:
-    """What reading may take: *processes* side by side, *waiting* files; see `DrawingBounds` for the rest."""
-
-    processes: int = 2
-    waiting: int = 32
-    seconds: float = 15.0
-    resident: int = 400
-    allocated: int = 768
+_PROCESSES, _WAITING = 2, 32
+"""Processes side by side, and files that wait for one."""
+_READING_SECONDS, _RESIDENT, _ALLOCATED = 15.0, 400, 768
+"""What reading one file may take: seconds, and megabytes that are held or allocated; see `DrawingBounds`."""
 
 
 class ReadFile(msgspec.Struct, frozen=True):
@@ -137,8 +131,8 @@ class FileReader:
     too. It may be used from one event loop after another.
     """
 
-    def __init__(self, bounds: ReadingBounds | None = None, *, clock: Clock | None = None) -> None:
-        self._bounds, self._clock = bounds or ReadingBounds(), clock or SystemClock()
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self.check: FileCheck | None = None
         self._queue: FairQueue | None = None
         self._place: tuple[asyncio.AbstractEventLoop, int] | None = None
@@ -161,10 +155,9 @@ class FileReader:
 
     async def _confined(self, data: bytes, reading: str, queue: FairQueue, owner: str) -> tuple[_About, bytes]:
         """Return what a process says of *data*, and the bytes that it made of it."""
-        bounds = self._bounds
-        process = await ConfinedProcess.start(_WORKER, bounds.allocated, reading)
+        process = await ConfinedProcess.start(_WORKER, _ALLOCATED, reading)
         try:
-            ok, body = await process.work(data, self._clock, seconds=bounds.seconds, resident=bounds.resident)
+            ok, body = await process.work(data, self._clock, seconds=_READING_SECONDS, resident=_RESIDENT)
         except (TooMuch, ProcessLost) as error:
             queue.killed(owner)
             what = str(error) or "too much memory"
@@ -179,7 +172,7 @@ class FileReader:
     def _queue_here(self) -> FairQueue:
         here = asyncio.get_running_loop(), os.getpid()
         if self._queue is None or self._place != here:
-            self._queue = FairQueue(self._bounds.processes, self._bounds.waiting, self._clock)
+            self._queue = FairQueue(_PROCESSES, _WAITING, self._clock)
             self._place = here
         return self._queue
 

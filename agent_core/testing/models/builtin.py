@@ -1,4 +1,4 @@
-"""Scripts as YAML: a list of rules, each with what it is for and what is answered."""
+"""`parley-fake-models`: the command, scripts as YAML, and the built-in answers."""
 
 import asyncio
 import json
@@ -19,16 +19,13 @@ from agent_core.testing import scripted as script
 from agent_core.testing.clock import serve
 from agent_core.testing.models import asked as items
 from agent_core.testing.models.asked import Answer, ModelCall, Wire
-from agent_core.testing.models.caching import Json as prefix_Json
-from agent_core.testing.models.caching import dicts
+from agent_core.testing.models.caching import Json, dicts
 from agent_core.testing.models.server import FakeModels, Options
 from agent_core.testing.scripted import call, fail, flat, say, think
 
 WIRES: tuple[str, ...] = get_args(Wire)
 REASONS: tuple[str, ...] = get_args(FinishReason)
 _TOKENS = ("input", "output", "reasoning", "cache_read", "cache_write_short", "cache_write_long")
-
-Json = dict[str, Any]
 
 
 class BadRules(ValueError):
@@ -240,7 +237,7 @@ def builtin(request: ModelCall) -> Answer:
     return [*thought, say(*words(f"You said: {text[:_SHOWN]}" if text else "You said nothing."))]
 
 
-def _called(text: str, tools: Mapping[str, prefix_Json]) -> tuple[str, prefix_Json] | None:
+def _called(text: str, tools: Mapping[str, Json]) -> tuple[str, Json] | None:
     """Return the tool that *text* asks for, with its arguments."""
     for name, schema in tools.items():
         if match := re.search(rf"\buse `?{re.escape(name)}\b`?(.*)", text, re.IGNORECASE | re.DOTALL):
@@ -251,7 +248,7 @@ def _called(text: str, tools: Mapping[str, prefix_Json]) -> tuple[str, prefix_Js
     return (name, {"expression": match[0]}) if match and name else None
 
 
-def _arguments(text: str, schema: prefix_Json) -> prefix_Json:
+def _arguments(text: str, schema: Json) -> Json:
     """Return the JSON object at the start of *text*, else something for each argument that *schema* requires."""
     start = text.find("{")
     if start >= 0:
@@ -260,25 +257,23 @@ def _arguments(text: str, schema: prefix_Json) -> prefix_Json:
         except ValueError:
             arguments = None
         if isinstance(arguments, dict):
-            return cast("prefix_Json", arguments)
-    properties = cast("prefix_Json", schema.get("properties") or {})
-    return {
-        name: _sample(cast("prefix_Json", properties.get(name) or {}), text) for name in schema.get("required") or ()
-    }
+            return cast("Json", arguments)
+    properties = cast("Json", schema.get("properties") or {})
+    return {name: _sample(cast("Json", properties.get(name) or {}), text) for name in schema.get("required") or ()}
 
 
-def _sample(schema: prefix_Json, text: str) -> object:
+def _sample(schema: Json, text: str) -> object:
     if values := schema.get("enum"):
         return values[0]
     return _SAMPLES.get(str(schema.get("type")), text.strip() or "something")
 
 
-def _tools(request: ModelCall) -> Iterator[tuple[str, prefix_Json]]:
+def _tools(request: ModelCall) -> Iterator[tuple[str, Json]]:
     """Give name and schema of each tool of the request."""
     for tool in dicts(request.body.get("tools")):
-        function = cast("prefix_Json", tool.get("function") or tool)
+        function = cast("Json", tool.get("function") or tool)
         if isinstance(name := function.get("name"), str):
-            yield name, cast("prefix_Json", function.get("input_schema") or function.get("parameters") or {})
+            yield name, cast("Json", function.get("input_schema") or function.get("parameters") or {})
 
 
 def _results(request: ModelCall) -> list[str]:

@@ -1,6 +1,6 @@
-"""Seals on thinking: what makes a signature valid, and the check of those that come back.
+"""The rules of the vendors: seals on thinking, and what each wire refuses.
 
-A signature is bound to the model and to everything before its block: tools, system, earlier messages and the earlier
+A seal is bound to the model and to everything before its block: tools, system, earlier messages and the earlier
 blocks of its own message, thinking left out. It also names the thinking before it, so that blocks may be dropped from
 the front, and never from between.
 """

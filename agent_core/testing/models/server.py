@@ -1,4 +1,4 @@
-"""The list of models, in either vendor's shape."""
+"""The fake models as an HTTP server."""
 
 import asyncio
 import secrets
