@@ -249,7 +249,7 @@ async def _stop(core: Core, grace: float) -> None:
         _log.warning("core.stopped", database="away")
 
 
-def create_app(  # noqa: PLR0913 - the parts of a composition
+def create_app(
     core: Core,
     settings: Settings,
     *,
@@ -276,12 +276,23 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     app.state.ready = Ready(core, readers, look)
     for routes in ROUTES:
         app.include_router(routes)
-    app.include_router(token_router(core, tokens, operator=operator, described=_described()))
-    for routes in (*channels, script_router(), frame_router(settings.frame_ancestors), *_pages(url)):
+    described = Answers(
+        token=answers(TokenAnswer, 400, 401, 403, 404, 413, 422, status=201),
+        demo=answers(TokenAnswer, 401, 403, 404, 422, 429),
+    )
+    app.include_router(token_router(core, tokens, operator=operator, described=described))
+    for routes in (
+        *channels,
+        script_router(),
+        frame_router(settings.frame_ancestors),
+        console.router,
+        client_router(url),
+    ):
         app.include_router(routes)
     if settings.demo:
-        holds, described = credentials.holds, _described()
-        app.include_router(demo_router(core, tokens, _demo(settings, broken), holds=holds, described=described))
+        app.include_router(
+            demo_router(core, tokens, _demo(settings, broken), holds=credentials.holds, described=described)
+        )
     problems.install(app)
     schemas.install(app)
     protect(app, core, settings, credentials, partial(Recording, access=core.access, pseudonym=tokens.pseudonym))
@@ -289,17 +300,6 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     health.install(app, Metrics(core, counted, lambda: readers.count, connections), counted)
     app.add_middleware(SafeHeaders, https=https)
     return app
-
-
-def _pages(public_url: str | None) -> Sequence[APIRouter]:
-    return console.router, client_router(public_url)
-
-
-def _described() -> Answers:
-    return Answers(
-        token=answers(TokenAnswer, 400, 401, 403, 404, 413, 422, status=201),
-        demo=answers(TokenAnswer, 401, 403, 404, 422, 429),
-    )
 
 
 def _demo(settings: Settings, broken: Callable[[], Sequence[str]] | None) -> Demo:
@@ -323,12 +323,9 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
 
 
 def _watcher(app: FastAPI, text: str) -> Principal | None:
-    """Return whom *text* names to a process that only shows how it is."""
+    """Return whom *text* names to a process that only shows how it is: the bootstrap key has every scope."""
+    api_key: ApiKey | None = app.state.api_key
     credentials: Credentials | None = app.state.credentials
-    return _operator(text, app.state.api_key) or (None if credentials is None else credentials.identify(text))
-
-
-def _operator(text: str, api_key: ApiKey | None) -> Principal | None:
-    """Return the principal of the bootstrap key, with every scope; None when *text* is another."""
-    fits = api_key is not None and api_key.fits(text)
-    return Principal("operator", OPERATOR, scopes=SCOPES) if fits else None
+    if api_key is not None and api_key.fits(text):
+        return Principal("operator", OPERATOR, scopes=SCOPES)
+    return None if credentials is None else credentials.identify(text)

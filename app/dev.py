@@ -1,4 +1,4 @@
-"""Watching: which files of a project have changed since they were loaded."""
+"""`parley dev`: serve a project, and take up its files as they change."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,6 @@
-"""What the doctor reports on an SQLite file, and on what waits in a database of either kind."""
+"""`parley doctor`: what it finds of the database, agents, tools and servers, of providers, Slack and charts."""
 
 import asyncio
-import json
 import os
 import resource
 import shutil
@@ -43,7 +42,7 @@ from app.logs import say
 from app.models import ANTHROPIC_URL, OPENAI_URL
 from app.own_tools import UNREAD_REMEDY, OfflineKinds, OwnTools, shipped_names
 from app.serving.server import SPARE_FILES, listening
-from app.settings import SERVER_FILE, Settings, check, check_agents_model, load_settings, with_providers
+from app.settings import Settings, check, check_agents_model, load_settings, with_providers
 from app.storage import (
     CONNECT_TIMEOUT,
     ENGINE_SCHEMA,
@@ -52,11 +51,11 @@ from app.storage import (
     check_keys,
     check_shared_secret,
     connected,
-    is_owned,
     newest,
     place_of,
     revision,
     revision_of,
+    server_note,
     stored_secrets,
     stored_servers,
     stored_tools,
@@ -106,14 +105,10 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _owner(settings: Settings, queued: int) -> Finding:
-    if not is_owned(settings):
+    if (note := server_note(settings)) is None:
         remedy = "start `parley serve`: messages wait" if queued else ""
         return Finding("warn" if queued else "ok", "engine", f"no server runs on `{settings.data}`", remedy)
-    try:
-        note = json.loads((settings.data / SERVER_FILE).read_text(encoding="utf-8"))
-        owner = f"process {note['pid']} at {note['url']}"
-    except (OSError, ValueError, KeyError):
-        owner = "a process that does not serve yet"
+    owner = f"process {note['pid']} at {note['url']}" if note else "a process that does not serve yet"
     return Finding("ok", "engine", f"`{settings.data}` belongs to {owner}")
 
 
@@ -368,21 +363,12 @@ def _check_data(settings: Settings) -> None:
 
 def _check_port(settings: Settings) -> None:
     """Raise ConfigError where nothing could listen, unless the server of this deployment does."""
-    if _serves(settings):
+    note = server_note(settings)
+    # One that owns the folder has not said yet where it serves.
+    if note is not None and (not note or note["url"].endswith(f":{settings.port}")):
         return
     with listening(settings.host, settings.port):
         pass
-
-
-def _serves(settings: Settings) -> bool:
-    """Return whether a server that PARLEY_DATA knows has the port."""
-    if not is_owned(settings):
-        return False
-    try:
-        note = json.loads((settings.data / SERVER_FILE).read_text(encoding="utf-8"))
-        return str(note["url"]).endswith(f":{settings.port}")
-    except (OSError, ValueError, KeyError, TypeError):
-        return True  # it has not said yet where
 
 
 def own_tools(own: OwnTools) -> Iterator[Finding]:
@@ -690,15 +676,6 @@ def _database(settings: Settings) -> Iterator[Finding]:
         yield Finding("fail", "database", str(error))
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """What asks a provider for its models, the smallest thing that a key is needed for."""
-
-    url: str
-    headers: dict[str, str]
-    key: str
-
-
 def _providers(settings: Settings, *, offline: bool) -> Iterator[Finding]:
     wanted = dict(_requests(settings))
     if not wanted:
@@ -707,15 +684,15 @@ def _providers(settings: Settings, *, offline: bool) -> Iterator[Finding]:
     for name, endpoint in settings.named.items():
         if endpoint.lacks:
             yield Finding("warn", name, f"it cannot be asked without {endpoint.lacks}", "set it, or take the entry out")
-    for name, request in wanted.items():
-        if offline:
-            yield Finding("ok", name, f"{request.key} is set; not asked")
-        else:
-            yield _provider(name, request)
+    for name, (url, headers, needs) in wanted.items():
+        yield Finding("ok", name, f"{needs} is set; not asked") if offline else _provider(name, url, headers, needs)
 
 
-def _requests(settings: Settings) -> Iterator[tuple[str, _Request]]:
-    """Give what to ask of each provider that is set up, and each server of the environment's once."""
+def _requests(settings: Settings) -> Iterator[tuple[str, tuple[str, dict[str, str], str]]]:
+    """Give each provider that is set up, and each server of the environment's once: address, headers, and its key.
+
+    What is asked for is the list of models, the smallest thing that a key is needed for.
+    """
     for name, endpoint in settings.endpoints.items():
         if name == "openai-compatible" and "openai" in settings.endpoints and name not in settings.named:
             continue
@@ -729,19 +706,19 @@ def _requests(settings: Settings) -> Iterator[tuple[str, _Request]]:
             auth = {"Authorization": f"Bearer {key}"} if key else {}
             url = f"{endpoint.base_url or OPENAI_URL}/models"
         shown = "openai" if name == "openai-compatible" and name not in settings.named else name
-        yield shown, _Request(str(httpx.URL(url, params=query) if query else url), {**auth, **headers}, endpoint.needs)
+        yield shown, (str(httpx.URL(url, params=query) if query else url), {**auth, **headers}, endpoint.needs)
 
 
-def _provider(name: str, request: _Request) -> Finding:
-    host, began = httpx.URL(request.url).host, time.perf_counter()
+def _provider(name: str, url: str, headers: dict[str, str], needs: str) -> Finding:
+    host, began = httpx.URL(url).host, time.perf_counter()
     try:
-        status = httpx.get(request.url, headers=request.headers, timeout=TIMEOUT).status_code
+        status = httpx.get(url, headers=headers, timeout=TIMEOUT).status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         remedy = "check the network, the proxy and the address"
         return Finding("fail", name, f"{host} cannot be reached ({type(error).__name__})", remedy)
     text = f"{host} answered {status} in {(time.perf_counter() - began) * 1000:.0f} ms"
     if status in _REFUSED:
-        return Finding("fail", name, text, f"it does not take {request.key}: set a valid one")
+        return Finding("fail", name, text, f"it does not take {needs}: set a valid one")
     if status >= httpx.codes.BAD_REQUEST:
         return Finding("warn", name, text, "it is reached, but does not list its models")
     return Finding("ok", name, text)

@@ -1,4 +1,4 @@
-"""Agent files: the YAML of PARLEY_AGENTS as definitions."""
+"""What files define: agents, tools and MCP servers, read, checked and given to a core."""
 
 import asyncio
 import difflib

@@ -172,7 +172,7 @@ async def _serve(
                 end = partial(server.handle_exit, signal.SIGTERM, None)
                 prepare = None if kind == "web" else models.prepare
                 following = credentials.following(), composed.files.following(composed.core)
-                async with following[0], following[1], _settling(up, prepare), _working(composed.core, end):
+                async with following[0], following[1], _beside(_settle(up, prepare)), _working(composed.core, end):
                     await server.serve(sockets=[sock])
 
 
@@ -201,7 +201,7 @@ async def _work(settings: Settings, tools: Sequence[Tool] | None, health_port: i
             tokens = TokenSigner(load_keys(settings).derive)
             credentials = Credentials(composed.core.access, tokens, None, readers=readers, shared=True)
             watch.state.credentials = credentials
-            async with credentials.following(), _settling(up, models.prepare), _learning(watch, settings):
+            async with credentials.following(), _beside(_settle(up, models.prepare)), _beside(_learn(watch, settings)):
                 await _until(stop, composed.core)
 
 
@@ -217,7 +217,7 @@ async def _listen(settings: Settings, tools: Sequence[Tool] | None, channel: Cha
             where = channel.name.capitalize()
             say(f"Parley listens to {where}; Ctrl-C ends it.\nModel:   {model_line(settings)}")
             up.set()
-            async with _settling(up, models.prepare):
+            async with _beside(_settle(up, models.prepare)):
                 await _until(stop, composed.core)
 
 
@@ -232,16 +232,17 @@ def _grace(settings: Settings) -> float:
 
 
 @asynccontextmanager
-async def _learning(watch: FastAPI, settings: Settings) -> AsyncIterator[None]:
-    """Give *watch* the API key once the first server has made it, which may start after this worker."""
-    learning = asyncio.create_task(_learn(watch, settings))
+async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Have *work* go on while the block lasts."""
+    task = asyncio.create_task(work)
     try:
         yield
     finally:
-        learning.cancel()
+        task.cancel()
 
 
 async def _learn(watch: FastAPI, settings: Settings) -> None:
+    """Give *watch* the API key once the first server has made it, which may start after this worker."""
     while watch.state.api_key is None:
         await asyncio.sleep(CHECK_EVERY)
         with suppress(ConfigError):  # the database is unavailable: readiness and the engine report it
@@ -288,15 +289,6 @@ async def _watched(watch: object, host: str, port: int | None) -> AsyncIterator[
         finally:
             server.should_exit = True
             await asyncio.wait((serving,))
-
-
-@asynccontextmanager
-async def _settling(up: asyncio.Event, prepare: Callable[[], Awaitable[None]] | None) -> AsyncIterator[None]:
-    settling = asyncio.create_task(_settle(up, prepare))
-    try:
-        yield
-    finally:
-        settling.cancel()
 
 
 async def _settle(up: asyncio.Event, prepare: Callable[[], Awaitable[None]] | None) -> None:

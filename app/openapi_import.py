@@ -1,4 +1,4 @@
-"""One operation of a document as a definition of an HTTP tool."""
+"""`parley tools import`: the operations of a document as definitions of HTTP tools."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What is wrong with a file or a package of tools, in a line that says where and what to do."""
+"""Tools of one's own: the Python files of PARLEY_TOOLS and installed packages, loaded again when they change."""
 
 import ast
 import asyncio

@@ -1,4 +1,4 @@
-"""Addresses and names of machines, as settings write them and as connections have them."""
+"""The settings of a process: addresses, named providers, the variables themselves, and what cannot work together."""
 
 import difflib
 import ipaddress
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
-from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from agent_core import ConfigError
@@ -22,7 +22,7 @@ from agent_core.agent.snapshot import OFF, is_zone
 from agent_core.agents import MAX_IDLE
 from agent_core.net.targets import read_target
 from agent_core.providers.models import Vision, table
-from app.bounded_yaml import InvalidYaml, read_yaml
+from app.bounded_yaml import read_config
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 # A name in ASCII (others are written `xn--…` in an origin), or an address.
@@ -89,10 +89,8 @@ def place_of(address: str) -> str:
 
 def is_loopback(address: str) -> bool:
     """Return whether *address*, of a connection, is this machine's own; what is no address is a local socket's."""
-    try:
-        return ipaddress.ip_network(place_of(address)).is_loopback
-    except ValueError:
-        return True
+    network = _network_of(address)
+    return network is None or network.is_loopback
 
 
 def is_shared(address: str) -> bool:
@@ -100,20 +98,22 @@ def is_shared(address: str) -> bool:
 
     That is a proxy, named to us or not; what is no address is a local socket's.
     """
-    try:
-        parsed = ipaddress.ip_network(place_of(address))
-    except ValueError:
-        return True
-    return parsed.is_loopback or parsed.is_link_local or within(address, PRIVATE)
+    network = _network_of(address)
+    return network is None or network.is_loopback or network.is_link_local or within(address, PRIVATE)
 
 
 def within(address: str, networks: Collection[Network]) -> bool:
     """Return whether *address* is of one of *networks*."""
+    network = _network_of(address)
+    return network is not None and any(network.version == each.version and network.overlaps(each) for each in networks)
+
+
+def _network_of(address: str) -> Network | None:
+    """Return what counts as the place of *address*, None for what is no address."""
     try:
-        parsed = ipaddress.ip_network(place_of(address))
+        return ipaddress.ip_network(place_of(address))
     except ValueError:
-        return False
-    return any(parsed.version == each.version and parsed.overlaps(each) for each in networks)
+        return None
 
 
 MIN_SECRET = 32
@@ -178,15 +178,11 @@ def web_address(text: str) -> str:
 
 def json_object(text: str) -> dict[str, Any]:
     """Return the JSON object in *text*; raise ValueError, without what was given, when it is none."""
-    try:
+    with suppress(ValueError, RecursionError):
         value: object = json.loads(text)
-    except ValueError:
-        raise ValueError("not JSON") from None
-    if not isinstance(value, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 - what pydantic reports
-    if len(text.encode()) > MAX_CONTEXT:
-        raise ValueError(f"more than {MAX_CONTEXT:,} bytes")
-    return cast("dict[str, Any]", value)
+        if isinstance(value, dict):
+            return cast("dict[str, Any]", value)
+    raise ValueError("not a JSON object")
 
 
 def check_database(url: str) -> None:
@@ -298,16 +294,11 @@ def _source(setting: str | None) -> tuple[str, Any]:
         except (ValueError, RecursionError):
             raise ConfigError(f"{SETTING}: is no JSON object; correct it, or name a file.") from None
     path = Path(setting or DEFAULT_FILE)
-    if setting is None and not path.exists():
-        return str(path), {}
-    try:
-        return str(path), read_yaml(path) or {}
-    except OSError as error:
-        raise ConfigError(f"{SETTING}: `{path}` cannot be read ({error.strerror}); name a file of providers.") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
-    except InvalidYaml as error:
-        raise ConfigError(f"{path}: {error}; correct the YAML.") from None
+    if not path.exists():
+        if setting is None:
+            return str(path), {}
+        raise ConfigError(f"{SETTING}: `{path}` cannot be read, as it is not there; name a file of providers.")
+    return str(path), read_config(path) or {}
 
 
 def _endpoint(where: str, name: str, value: Any, variable: Callable[[str], str]) -> Endpoint:
@@ -504,27 +495,20 @@ class Settings(BaseSettings):
             raise ValueError("every site")
         return origins
 
-    @field_validator("proxies", mode="before")
-    @classmethod
-    def _networks(cls, value: object) -> object:
-        return tuple(network(part) for part in value.replace(",", " ").split()) if isinstance(value, str) else value
-
     @field_validator("demo_tool_context", mode="before")
     @classmethod
     def _object(cls, value: object) -> object:
+        if isinstance(value, str) and len(value.encode()) > MAX_CONTEXT:
+            raise ValueError(f"more than {MAX_CONTEXT:,} bytes")
         return json_object(value) if isinstance(value, str) else value
 
-    @field_validator("hosts", mode="before")
+    @field_validator("proxies", "hosts", "fetch_allow", mode="before")
     @classmethod
-    def _names(cls, value: object) -> object:
-        return (
-            tuple(host_pattern(part) for part in value.replace(",", " ").split()) if isinstance(value, str) else value
-        )
-
-    @field_validator("fetch_allow", mode="before")
-    @classmethod
-    def _entries(cls, value: object) -> object:
-        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+    def _listed(cls, value: object, info: ValidationInfo) -> object:
+        if not isinstance(value, str):
+            return value
+        read = {"proxies": network, "hosts": host_pattern}.get(info.field_name or "", str)
+        return tuple(map(read, value.replace(",", " ").split()))
 
     @field_validator("clock")
     @classmethod

@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import hmac
+import json
 import os
 import secrets
 import sqlite3
@@ -12,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
@@ -24,6 +25,7 @@ from sqlalchemy.pool import NullPool
 import migrations
 from agent_core import AgentObject, ConfigError
 from agent_core.store import catalog, servers
+from agent_core.store.access import keep_shared, shared_value
 from agent_core.store.servers import StoredServer
 from app.settings import MIN_SECRET, SERVER_FILE, SQLITE, Settings, check_file
 
@@ -150,6 +152,17 @@ def is_owned(settings: Settings) -> bool:
     except OSError:
         return False
     return False
+
+
+def server_note(settings: Settings) -> dict[str, Any] | None:
+    """Return the `url` and `pid` of the server that owns PARLEY_DATA, empty until it serves; None without an owner."""
+    if not is_owned(settings):
+        return None
+    try:
+        note = json.loads((settings.data / SERVER_FILE).read_text(encoding="utf-8"))
+        return {"url": str(note["url"]), "pid": note["pid"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 @contextmanager
@@ -323,11 +336,9 @@ def check_secret(settings: Settings) -> None:
     """Raise ConfigError when the other processes of the same Postgres have another PARLEY_SECRET_KEY."""
     if settings.postgres is None:
         return
-    from agent_core.store.access import keep_shared as keep  # noqa: PLC0415 - as below
-
     mark = load_keys(settings).derive("fingerprint")
     with connected(settings.postgres) as connection:
-        shared = keep(connection, SECRET_NAME, mark)
+        shared = keep_shared(connection, SECRET_NAME, mark)
     _compare(mark, shared)
 
 
@@ -335,10 +346,8 @@ def check_shared_secret(settings: Settings) -> None:
     """Do as `check_secret` on a migrated Postgres, and keep nothing: before the first start every secret will do."""
     if settings.postgres is None or settings.secret_key is None:
         return
-    from agent_core.store.access import shared_value as value_of  # noqa: PLC0415 - as below
-
     with connected(settings.postgres) as connection:
-        shared = value_of(connection, SECRET_NAME)
+        shared = shared_value(connection, SECRET_NAME)
     if shared is not None:
         _compare(load_keys(settings).derive("fingerprint"), shared)
 
@@ -373,18 +382,14 @@ def find_api_key(settings: Settings) -> ApiKey | None:
         return ApiKey(_hash(settings.api_key.get_secret_value()))
     if settings.postgres is None:
         return None
-    from agent_core.store.access import shared_value as value_of  # noqa: PLC0415 - as below
-
     with connected(settings.postgres) as connection:
-        digest = value_of(connection, API_KEY_NAME)
+        digest = shared_value(connection, API_KEY_NAME)
     return None if digest is None else ApiKey(digest)
 
 
 def _shared(url: str, made: str) -> ApiKey:
-    from agent_core.store.access import keep_shared as keep  # noqa: PLC0415 - what Postgres needs is imported only for it
-
     with connected(url) as connection:
-        digest = keep(connection, API_KEY_NAME, _hash(made))
+        digest = keep_shared(connection, API_KEY_NAME, _hash(made))
     if digest == _hash(made):
         return ApiKey(digest, generated=made)
     return ApiKey(digest, renewal="set PARLEY_API_KEY for all processes")
@@ -444,7 +449,7 @@ def migrate(settings: Settings) -> str:
 
 
 def _migrated(settings: Settings) -> str:
-    before = _current_revision(settings)
+    before = revision(settings) if settings.postgres is not None or settings.database.exists() else None
     if before is not None and before < FIRST:
         raise ConfigError(
             "DATABASE_URL: this database is of a Parley before its first release, which is not upgraded; name a new "
@@ -453,10 +458,6 @@ def _migrated(settings: Settings) -> str:
     _migrate(settings)
     after = revision(settings)
     return "up to date" if before == after else f"revision {before or 'none'} -> {after}"
-
-
-def _current_revision(settings: Settings) -> str | None:
-    return revision(settings) if settings.postgres is not None or settings.database.exists() else None
 
 
 def _migrate(settings: Settings) -> None:
@@ -545,7 +546,7 @@ T = TypeVar("T")
 
 def stored_servers(settings: Settings) -> tuple[Sequence[StoredServer], Collection[str]]:
     """Return the stored servers, and the names of the secrets; none of a database that is missing or older."""
-    return query(settings, _servers_read) or ((), ())
+    return query(settings, lambda each: (servers.everything(each), servers.secret_names(each))) or ((), ())
 
 
 def stored_secrets(settings: Settings) -> Collection[str] | None:
@@ -571,44 +572,20 @@ def query(settings: Settings, work: Callable[[Connection], T]) -> T | None:
         return None
 
 
-def _servers_read(connection: Connection) -> tuple[Sequence[StoredServer], Collection[str]]:
-    return servers.everything(connection), servers.secret_names(connection)
-
-
-_QUERY = "SELECT name FROM tool"
-
-
 def stored_tools(settings: Settings) -> Collection[str]:
     """Return the names of the defined tools; none of a database that is missing, older, or cannot be read."""
-    try:
-        if settings.postgres is not None:
-            from sqlalchemy import text  # noqa: PLC0415 - as below
-            from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 - as below
-
-            try:
-                with connected(settings.postgres) as connection:
-                    return set(connection.execute(text(_QUERY)).scalars())
-            except SQLAlchemyError:  # what is wrong with it is a finding of its own
-                return ()
-        if not settings.database.exists():
-            return ()
-        with closing(sqlite3.connect(settings.database)) as connection:
-            return {row[0] for row in connection.execute(_QUERY)}
-    except (ConfigError, sqlite3.Error):  # as above
-        return ()
+    return query(settings, lambda connection: set(connection.execute(text("SELECT name FROM tool")).scalars())) or ()
 
 
 MAX_AGENTS = 10_000
 """Agents that a check looks at."""
 
 
-def stored_agents(settings: Settings) -> Sequence[AgentObject]:
-    """Return the agents that were made over HTTP; none of a database that is missing, or of another version."""
-    return [agent for agent in all_agents(settings) if agent.source == "api"]
-
-
 def all_agents(settings: Settings) -> Sequence[AgentObject]:
-    """Return all agents of the database, those of files as the last start read them; none as above."""
+    """Return all agents of the database, those of files as the last start read them.
+
+    There are none in a database that is missing, or of another version.
+    """
     return query(settings, _agents_read) or ()
 
 

@@ -1,4 +1,4 @@
-"""The MCP servers of a project in its tests: known and checked as when it is served, and never connected to."""
+"""A project in its tests: its agents and tools at work, with a scripted model and played MCP servers."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""Find what cannot be stored in JSON: U+0000; and where values are nested too deeply."""
+"""Errors as answers: every one leaves as a problem (RFC 9457) that names the fields."""
 
 import json
 import re

@@ -13,38 +13,9 @@ from fastapi.openapi.utils import get_openapi
 from agent_core import Page
 from agent_core.events import FACTS, LIVE
 from agent_core.runtime.access import Forgotten
+from app.api import wire
 from app.api.body import GUARDED, OPEN
 from app.api.sse import SSE
-from app.api.wire import (
-    Agent,
-    AnonymousToken,
-    Approval,
-    AuditLine,
-    Cost,
-    DryRunAnswer,
-    Feedback,
-    Health,
-    Key,
-    KeyWithSecret,
-    McpLoginBegun,
-    McpServerAnswer,
-    Message,
-    OperationLine,
-    OwnConversation,
-    Posted,
-    Problem,
-    RenderAnswer,
-    Revoked,
-    Run,
-    RunTree,
-    Secret,
-    Session,
-    SigningKeyAnswer,
-    StoredFile,
-    TokenAnswer,
-    Tool,
-    ToolTest,
-)
 from channels.spec import ChannelPreview
 from channels.web.settings import AgentFace
 from channels.web.visible import (
@@ -62,52 +33,18 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PUBLISHED = Path(__file__).parents[2] / "docs" / "events.schema.json"
 IN_OPENAPI = "#/components/schemas/{name}"
 IN_DEFS = "#/$defs/{name}"
-WIRE = (
-    Agent,
-    Approval,
-    AuditLine,
-    Cost,
-    DryRunAnswer,
-    Feedback,
-    Health,
-    Key,
-    KeyWithSecret,
-    McpLoginBegun,
-    McpServerAnswer,
-    Message,
-    OperationLine,
-    OwnConversation,
-    Posted,
-    Problem,
-    RenderAnswer,
-    Revoked,
-    Run,
-    RunTree,
-    Secret,
-    Session,
-    SigningKeyAnswer,
-    StoredFile,
-    ChannelPreview,
-    TokenAnswer,
-    AnonymousToken,
-    Tool,
-    ToolTest,
-    AgentFace,
-    Forgotten,
-    Page[Agent],
-    Page[Approval],
-    Page[Key],
-    Page[Feedback],
-    Page[McpServerAnswer],
-    Page[Message],
-    Page[OwnConversation],
-    Page[Revoked],
-    Page[Run],
-    Page[Secret],
-    Page[Session],
-    Page[SigningKeyAnswer],
-    Page[Tool],
+OBJECTS = tuple(
+    each
+    for each in vars(wire).values()
+    if each is not wire.AgentFields
+    and isinstance(each, type)
+    and issubclass(each, msgspec.Struct)
+    and each.__module__ == wire.__name__
 )
+LISTED = ("Agent", "Approval", "Feedback", "Key", "McpServerAnswer", "Message", "OwnConversation", "Revoked", "Run")
+LISTED += ("Secret", "Session", "SigningKeyAnswer", "Tool")
+"""Objects that come in pages."""
+WIRE = (*OBJECTS, *(Page[getattr(wire, name)] for name in LISTED), ChannelPreview, AgentFace, Forgotten)
 FILES: dict[str, Any] = {
     "File": {"description": "The bytes of a file.", "type": "string", "format": "binary"},
     "Payload": {"description": "The payload of a render: what it is, its `kind` says.", "type": "object"},

@@ -1,7 +1,7 @@
-"""The fields of an agent in the API: those of its definition, and the settings of the built-in channels by name."""
+"""What travels: bodies derived from the core's values, and the answers of the API."""
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from time import gmtime, strftime
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
@@ -385,11 +385,6 @@ def session_wire(session: SessionObject, show: ShowTools | None = None) -> Sessi
     return wire if show is None else visible_session(msgspec.to_builtins(wire))
 
 
-def conversation_wire(conversation: ConversationObject) -> OwnConversation:
-    """Return *conversation* as its visitor sees it."""
-    return copied(conversation, OwnConversation)
-
-
 def message_wire(message: MessageObject, show: ShowTools | None = None) -> Message | dict[str, Any]:
     """Return *message*; for a visitor when *show* is given."""
     wire = copied(message, Message)
@@ -398,7 +393,11 @@ def message_wire(message: MessageObject, show: ShowTools | None = None) -> Messa
 
 def run_wire(run: RunObject, show: ShowTools | None = None) -> Run | dict[str, Any]:
     """Return *run*; for a visitor when *show* is given."""
-    feedback = msgspec.UNSET if show is not None or not run.feedback else tuple(map(feedback_wire, run.feedback))
+    feedback = (
+        msgspec.UNSET
+        if show is not None or not run.feedback
+        else tuple(copied(each, Feedback) for each in run.feedback)
+    )
     wire = copied(run, Run, output=Output(run.text, run.parts, run.structured), feedback=feedback)
     return wire if show is None else visible_run(msgspec.to_builtins(wire), show)
 
@@ -414,21 +413,6 @@ def whole_tool_wire(tool: ToolObject, agents: Sequence[str], versions: Sequence[
     return copied(tool, Tool, agents=tuple(agents), versions=lines)
 
 
-def dry_run_wire(done: DryRun) -> DryRunAnswer:
-    """Return *done* as it travels."""
-    return copied(done, DryRunAnswer)
-
-
-def render_wire(render: RenderObject) -> RenderAnswer:
-    """Return *render* as it travels; a visitor gets all of it, as in the stream."""
-    return copied(render, RenderAnswer)
-
-
-def feedback_wire(feedback: FeedbackObject) -> Feedback:
-    """Return *feedback* as it travels."""
-    return copied(feedback, Feedback)
-
-
 def approval_wire(
     approval: ApprovalObject, show: ShowTools | None = None, *, may_decide: bool, own: str = ""
 ) -> Approval | dict[str, Any]:
@@ -438,39 +422,9 @@ def approval_wire(
     return wire if show is None else visible_approval(msgspec.to_builtins(wire), show, decides=may_decide, own=own)
 
 
-def audit_line(entry: AuditEntry) -> AuditLine:
-    """Return *entry* as it travels."""
-    return copied(entry, AuditLine)
-
-
-def key_wire(key: KeyObject) -> Key:
-    """Return *key* as it travels."""
-    return copied(key, Key)
-
-
-def secret_wire(key: KeyObject, secret: str) -> KeyWithSecret:
-    """Return *key* with its *secret*."""
-    return copied(key, KeyWithSecret, secret=secret)
-
-
 def stored_secret_wire(secret: SecretObject) -> Secret:
     """Return *secret* as it travels."""
     return copied(secret, Secret, id=secret.name)
-
-
-def signing_key_wire(key: SigningKey) -> SigningKeyAnswer:
-    """Return *key* as it travels."""
-    return copied(key, SigningKeyAnswer)
-
-
-def revoked_wire(revocation: Revocation) -> Revoked:
-    """Return *revocation* as it travels."""
-    return copied(revocation, Revoked)
-
-
-def operation_line(entry: OperationEntry) -> OperationLine:
-    """Return *entry* as it travels."""
-    return copied(entry, OperationLine)
 
 
 def posted(receipt: Receipt) -> Posted:
@@ -484,8 +438,9 @@ def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None)
 
 
 def page(listed: Page[Any], wire: Any, *more: Any) -> Response:
-    """Return *listed* as a list answer, each item by *wire*."""
-    return answer(Page(tuple(wire(item, *more) for item in listed.items), listed.next_cursor))
+    """Return *listed* as a list answer, each item as a *wire*, or by that function."""
+    make = partial(copied, wire=wire) if isinstance(wire, type) else wire
+    return answer(Page(tuple(make(item, *more) for item in listed.items), listed.next_cursor))
 
 
 def rfc3339(milliseconds: int) -> str:
@@ -537,22 +492,11 @@ def mcp_server_wire(server: McpServerObject) -> McpServerAnswer:
     return copied(server, McpServerAnswer, login=login)
 
 
-def mcp_login_wire(begun: LoginBegun) -> McpLoginBegun:
-    """Return *begun* as it travels."""
-    return copied(begun, McpLoginBegun)
-
-
 _OPERATORS = ("agent", "actor", "actor_kind", "text", "pages")
 
 
 class StoredFile(wire_of(FileObject, without=_OPERATORS), frozen=True, kw_only=True):
     """A file that was sent; *session* is the conversation that it belongs to, null while it waits for a message."""
-
-
-def file_wire(file: FileObject) -> StoredFile:
-    """Return *file* as it travels."""
-    fields = {name: getattr(file, name) for name in StoredFile.__struct_fields__ if name != "created_at"}
-    return StoredFile(**fields, created_at=rfc3339(file.created_at))  # pyright: ignore[reportCallIssue] - derived
 
 
 class TokenAnswer(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What people give in an option as JSON."""
+"""A client of the running server, and how it is found."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
@@ -11,20 +11,17 @@ import httpx
 
 from agent_core import ConfigError, InvalidInput, ParleyError
 from agent_core.net import sse
-from app.settings import SERVER_FILE, SQLITE, Settings
-from app.storage import SECRET_FILE, is_owned, load_keys
+from app.settings import SQLITE, Settings, json_object
+from app.storage import SECRET_FILE, load_keys, server_note
 from channels.web.identity import TokenSigner
 
 
-def json_object(option: str, text: str, remedy: str) -> dict[str, Any]:
+def json_option(option: str, text: str, remedy: str) -> dict[str, Any]:
     """Return the JSON object in *text*; raise `InvalidInput` for *option* with *remedy*, without what was given."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise InvalidInput(option, remedy)
-    return value
+        return json_object(text)
+    except ValueError:
+        raise InvalidInput(option, remedy) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +191,9 @@ def server_url(settings: Settings) -> str:
     """
     if settings.url is not None:
         return settings.url
-    if not is_owned(settings):
+    if not (note := server_note(settings)):
         raise no_server(settings)
-    try:
-        return json.loads((settings.data / SERVER_FILE).read_text(encoding="utf-8"))["url"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise no_server(settings) from None
+    return note["url"]
 
 
 def credential(settings: Settings) -> Callable[[], str]:

@@ -1,25 +1,26 @@
-"""`parley init` and `parley dev`: a project of one's own, made and served while it is worked on."""
+"""The commands of `parley`, and those of its groups that have no file of their own."""
 
 import asyncio
 import json
 import logging
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
+import msgspec
 import typer
 
+from agent_core import ConfigError, Controls
+from app import logs, storage
+from app.cli.client import Client, ServerRefused
 from app.cli.keys import actors, approvals, audit, cost, keys, revoke, web_keys
 from app.cli.mcp import accept_server, mcp
 from app.cli.printing import AsJson, Column, age, connect, every, indented, listed, request, row, short, show
 from app.cli.tools import import_tools, secrets, tools
 from app.logs import say
+from app.settings import Settings, load_settings, web_address
 from channels.text import as_json, one_line
-
-if TYPE_CHECKING:
-    from app.cli.client import Client
-    from app.settings import Settings
-
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The new folder; `.` is the current one.")]
 Sample = Annotated[bool, typer.Option("--sample", help="Add a small SQLite of customers and orders to try tools on.")]
@@ -37,20 +38,13 @@ def init(name: Name, *, sample: Sample = False) -> None:
 
 def dev() -> None:
     """Serve the project in this folder on this machine, and take up changes of agents and tools, until Ctrl-C."""
-    from app import logs
     from app.dev import dev as run
-    from app.settings import load_settings
 
-    logs.configure()
-    settings = load_settings()
-    logs.configure(settings.log)
-    run(settings)
+    run(_settings())
 
 
 def installed() -> str:
     """Return the version of the installed Parley."""
-    from importlib.metadata import version
-
     return version("parley")
 
 
@@ -90,7 +84,6 @@ def snippet(
     frame: AsFrame = False,
 ) -> None:
     """Print the lines to write into a page."""
-    from app.settings import load_settings, web_address
     from channels.web.frame_page import Snippet, UnknownScript
 
     if frame and (launcher or pinned):
@@ -190,14 +183,9 @@ def worker(
 @app.command()
 def migrate() -> None:
     """Bring the database up to date."""
-    from app import logs
-    from app.settings import load_settings
-
     logs.configure()
     settings = load_settings(serving=False)
-    from app.storage import migrate as run
-
-    say(run(settings))
+    say(storage.migrate(settings))
 
 
 @app.command()
@@ -225,7 +213,6 @@ def chat(
     ] = None,
 ) -> None:
     """Talk to an agent in the terminal; the exit code is 1 when an answer or a command could not be completed."""
-    from app import logs
     from app.cli.chat.command import chat as run
 
     logs.configure(level=logging.WARNING)  # no start and stop of a core in this process between the answers
@@ -248,9 +235,6 @@ def list_agents(*, as_json: AsJson = False) -> None:
 @agents.command("apply")
 def apply_agents(path: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")]) -> None:
     """Create or update agents from files."""
-    import msgspec
-
-    from agent_core import ConfigError, Controls
     from app.files import SUFFIXES, read_agent
 
     if not path.exists():
@@ -372,7 +356,6 @@ def slack_manifest() -> None:
 
     With PARLEY_PUBLIC_URL and without SLACK_APP_TOKEN Slack sends requests there; else the app is for Socket Mode.
     """
-    from app.settings import load_settings
     from channels.slack.manifest import manifest
 
     settings = load_settings(serving=False)
@@ -395,11 +378,8 @@ def simulate_slack(
     run(port=port, app_url=app_url, signing_secret=signing_secret, socket_mode=socket_mode)
 
 
-def _settings() -> "Settings":
+def _settings() -> Settings:
     """Set up the logs of a process that keeps running, and return its settings."""
-    from app import logs
-    from app.settings import load_settings
-
     logs.configure()
     settings = load_settings()
     logs.configure(settings.log)
@@ -413,8 +393,7 @@ async def _apply_all(definitions: list[dict[str, Any]]) -> None:
             row(agent["id"], agent["name"], f"v{agent['version']}")
 
 
-async def _apply(client: "Client", definition: dict[str, Any]) -> dict[str, Any]:
-    from app.cli.client import ServerRefused
+async def _apply(client: Client, definition: dict[str, Any]) -> dict[str, Any]:
 
     try:
         return await client.call("PATCH", f"/v1/agents/{quote(definition['name'], safe='')}", body=definition)

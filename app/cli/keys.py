@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import typer
 
+from app.cli.client import ServerRefused, Unreachable, json_option
 from app.cli.printing import AsJson, Column, age, connect, every, line, listed, request, row
 from app.logs import say
 from channels.text import exact, people, unmistakable
@@ -57,8 +58,6 @@ def rotate_key(
 @keys.command("revoke")
 def revoke_key(id: str) -> None:
     """Revoke a key for good; its open streams end. Keys of sites that it registered stay, and are named."""
-    from app.cli.client import ServerRefused, Unreachable
-
     path = f"/v1/keys/{quote(id, safe='')}"
     signing, unread = list[dict[str, Any]](), None
     try:  # before: a key that revokes itself reads nothing after
@@ -271,9 +270,7 @@ COLUMNS = (
 def _arguments(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
-    from app.cli.client import json_object
-
-    return json_object("--arguments", text, "write all of them as one JSON object.")
+    return json_option("--arguments", text, "write all of them as one JSON object.")
 
 
 class SumKey(StrEnum):

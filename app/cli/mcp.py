@@ -1,22 +1,19 @@
-"""MCP servers on the command line: `parley mcp list`, `parley tools show SERVER` and `parley tools accept SERVER`."""
+"""`parley mcp`: servers, what waits to be accepted, and logins."""
 
 import asyncio
 import secrets
 import webbrowser
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import typer
 
+from app.cli.client import Client, ServerRefused
 from app.cli.printing import AsJson, Column, age, connect, every, indented, line, listed, request, row, short
 from app.logs import say
 from channels.text import one_line, visible
-
-if TYPE_CHECKING:
-    from app.cli.client import Client
-
 
 mcp = typer.Typer(help="MCP servers.", no_args_is_help=True)
 DEEP = "    "
@@ -84,8 +81,6 @@ def accept_server(name: Server, *, yes: Annotated[bool, typer.Option("--yes", he
 
 def is_server(name: str) -> bool:
     """Return whether there is an MCP server with this id or name."""
-    from app.cli.client import ServerRefused
-
     try:
         request("GET", path_of(name))
     except ServerRefused as refused:
@@ -221,7 +216,7 @@ async def _begun_to_paste(name: str, port: int, scope: str | None) -> dict[str, 
         return await _begun(client, name, address, scope)
 
 
-async def _begun(client: "Client", name: str, address: str, scope: str | None) -> dict[str, Any]:
+async def _begun(client: Client, name: str, address: str, scope: str | None) -> dict[str, Any]:
     """Begin a login, and print its page."""
     wanted = {"redirect_uri": address} | ({} if scope is None else {"scope": scope})
     begun = await client.call("POST", f"{path_of(name)}/login", body=wanted)

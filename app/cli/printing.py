@@ -7,16 +7,19 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from agent_core import shorten
+from app.cli.client import Client, connected
 from app.logs import say
+from app.settings import load_settings
 from channels.text import as_json, one_line, visible
-
-if TYPE_CHECKING:
-    from app.cli.client import Client
 
 AsJson = Annotated[bool, typer.Option("--json", help="Each as a line of JSON.")]
 GAP, MIN_WIDTH = 2, 14
@@ -32,11 +35,8 @@ class Column(NamedTuple):
 
 
 @asynccontextmanager
-async def connect() -> AsyncIterator["Client"]:
+async def connect() -> AsyncIterator[Client]:
     """Give a client of the server that the settings name."""
-    from app.cli.client import connected
-    from app.settings import load_settings
-
     async with connected(load_settings(serving=False)) as client:
         yield client
 
@@ -105,7 +105,6 @@ def age(time: str) -> str:
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
-    from rich.cells import cell_len
 
     return [
         max(cell_len(text) for text in (column.title, *cells)) for column, *cells in zip(columns, *rows, strict=True)
@@ -120,9 +119,6 @@ def _least(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> int:
 
 
 def _draw(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     widths = _widths(columns, rows)
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))

@@ -1,4 +1,4 @@
-"""`parley tools import`: HTTP tools of an OpenAPI document."""
+"""`parley tools` and `parley secrets`."""
 
 import asyncio
 import json
@@ -10,11 +10,14 @@ from urllib.parse import quote
 
 import typer
 
+from agent_core import ConfigError
+from agent_core.net.fetch import Bounds, Fetch, FetchFailed
 from agent_core.tools.base import UNSHOWN
-from app.cli.client import ServerRefused, Unreachable
+from app.cli.client import ServerRefused, Unreachable, json_option
 from app.cli.mcp import is_server, show_server
 from app.cli.printing import AsJson, Column, age, every, indented, line, listed, request, row, short, show
 from app.logs import remark, say
+from app.settings import load_settings
 from channels.text import one_line
 
 if TYPE_CHECKING:
@@ -37,7 +40,6 @@ def import_tools(
     ] = False,
 ) -> None:
     """Write HTTP tools, as YAML, for the operations of an OpenAPI document."""
-    from agent_core import ConfigError
     from app.openapi_document import document_of
     from app.openapi_import import imported, written
 
@@ -60,7 +62,6 @@ def import_tools(
 
 
 def _read(document: str) -> bytes:
-    from agent_core import ConfigError
 
     if document.startswith(("http://", "https://")):
         return asyncio.run(_fetched(document))
@@ -71,10 +72,7 @@ def _read(document: str) -> bytes:
 
 
 async def _fetched(url: str) -> bytes:
-    from agent_core import ConfigError
-    from agent_core.net.fetch import Bounds, Fetch, FetchFailed
     from app.openapi_document import MAX_BYTES
-    from app.settings import load_settings
 
     fetch = Fetch(load_settings(serving=False).fetch_allow)
     try:
@@ -93,7 +91,6 @@ def _write(out: Path, result: "Imported", text: str, *, force: bool) -> Path:
 
     With *force* only a file that no import wrote is spared.
     """
-    from agent_core import ConfigError
     from app.openapi_import import HEADER, changed_since, file_name
 
     path = out / file_name(result.title)
@@ -136,8 +133,6 @@ def show_tool(name: Name, *, as_json: AsJson = False) -> None:
 
     With the name of an MCP server: what that says of itself and of its tools.
     """
-    from app.cli.client import ServerRefused
-
     try:
         tool = request("GET", f"/v1/tools/{quote(name, safe='')}")
     except ServerRefused as refused:
@@ -169,13 +164,11 @@ def call_tool(
     as_json: AsJson = False,
 ) -> None:
     """Call a tool outside of any conversation: what it writes is written. The exit code is 1 when the call failed."""
-    from app.cli.client import json_object
-
-    values = {} if arguments is None else json_object("ARGUMENTS", arguments, "write them as one JSON object.")
+    values = {} if arguments is None else json_option("ARGUMENTS", arguments, "write them as one JSON object.")
     values |= dict(_argument(each) for each in arg or ())
     context = None
     if tool_context is not None:
-        context = json_object("--tool-context", tool_context, "write it as one JSON object.")
+        context = json_option("--tool-context", tool_context, "write it as one JSON object.")
     body = {"arguments": values, "tool_context": context}
     done = request("POST", f"/v1/tools/{quote(name, safe='')}/call", body=body)
     if as_json:

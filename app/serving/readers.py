@@ -1,4 +1,4 @@
-"""The open streams and waits of this process, so that they can be ended at once."""
+"""The open streams of this process, so that they can be ended at once, and whether it is ready."""
 
 import asyncio
 from collections import Counter

@@ -25,7 +25,7 @@ from app.api.wire import (
     agent_wire,
     answer,
     body_of,
-    dry_run_wire,
+    copied,
     page,
     stored_secret_wire,
     tool_wire,
@@ -156,7 +156,7 @@ async def call_tool(wired: Wired, principal: Operator, id: ToolId, body: DryRunB
     done = await wired.core.tools.definitions.call(
         id, body.arguments, by=principal.actor, tool_context=body.tool_context
     )
-    return answer(dry_run_wire(done))
+    return answer(copied(done, DryRunAnswer))
 
 
 @tools_router.post("/{id}/test", responses=answers(ToolTest, 401, 403, 404, 422))

@@ -1,4 +1,4 @@
-"""Health routes for load balancers and supervisors: liveness and readiness."""
+"""Routes of health, metrics and costs."""
 
 import re
 from collections.abc import Sequence

@@ -34,13 +34,9 @@ from app.api.wire import (
     SigningKeyAnswer,
     answer,
     by_kind,
-    key_wire,
-    operation_line,
+    copied,
     page,
-    revoked_wire,
     rfc3339,
-    secret_wire,
-    signing_key_wire,
 )
 from channels.web.identity import ACT_AS, MAX_ID, Known, Principal, fault_of_name
 from channels.web.routes import widget
@@ -138,7 +134,7 @@ class RevocationBody(RequestBody):
 @router.get("/v1/keys", responses=answers(Page[Key], 400, 401, 403, 422))
 async def list_keys(wired: Wired, _: Operator, limit: Limit, cursor: Cursor = None) -> Response:
     """List API keys, the oldest first, without their secrets; revoked ones are among them."""
-    return page(await wired.core.access.keys(limit=limit, cursor=cursor), key_wire)
+    return page(await wired.core.access.keys(limit=limit, cursor=cursor), Key)
 
 
 @router.post("/v1/keys", status_code=201, responses=answers(KeyWithSecret, *BAD, status=201))
@@ -150,13 +146,13 @@ async def create_key(wired: Wired, principal: Operator, body: KeyBody) -> Respon
         name=body.name, scopes=body.scopes, by=principal.actor, shared=shared, expires_at=_at(body.expires_at)
     )
     wired.credentials.put(key)
-    return answer(secret_wire(key.object, secret), 201)
+    return answer(copied(key.object, KeyWithSecret, secret=secret), 201)
 
 
 @router.get("/v1/keys/{id}", responses=answers(Key, 401, 403, 404, 422))
 async def get_key(wired: Wired, _: Operator, id: KeyId) -> Response:
     """Return an API key without its secret."""
-    return answer(key_wire(await wired.core.access.key(id)))
+    return answer(copied(await wired.core.access.key(id), Key))
 
 
 @router.patch("/v1/keys/{id}", responses=answers(Key, *BAD, 404))
@@ -165,7 +161,7 @@ async def change_key(wired: Wired, principal: Operator, id: KeyId, body: KeyChan
     _check_scopes(principal, body.scopes)
     key = await wired.core.access.change_key(id, body.value())
     wired.credentials.put(key)
-    return answer(key_wire(key.object))
+    return answer(copied(key.object, Key))
 
 
 @router.post("/v1/keys/{id}/rotate", responses=answers(KeyWithSecret, *BAD, 404))
@@ -177,7 +173,7 @@ async def rotate_key(wired: Wired, principal: Operator, id: KeyId, body: Rotatio
         raise Forbidden(f"To get the secret of another holder's key takes a key with the scope `{ACT_AS}`.")
     key, secret = await wired.core.access.rotate_key(id, grace=GRACE if body is None else body.grace)
     wired.credentials.put(key)
-    return answer(secret_wire(key.object, secret))
+    return answer(copied(key.object, KeyWithSecret, secret=secret))
 
 
 @router.delete("/v1/keys/{id}", status_code=204, responses=answers(None, 401, 403, 404, 422, status=204))
@@ -190,7 +186,7 @@ async def revoke_key(wired: Wired, _: Operator, id: KeyId) -> Response:
 @router.get("/v1/web/revocations", responses=answers(Page[Revoked], 400, 401, 403, 422))
 async def list_revocations(wired: Wired, _: Operator, limit: Limit, cursor: Cursor = None) -> Response:
     """List revocations, the newest first."""
-    return page(await wired.core.access.revocations(limit=limit, cursor=cursor), revoked_wire)
+    return page(await wired.core.access.revocations(limit=limit, cursor=cursor), Revoked)
 
 
 @router.post("/v1/web/revocations", status_code=201, responses=answers(Revoked, *BAD, 404, status=201))
@@ -199,7 +195,7 @@ async def revoke(wired: Wired, _: Operator, body: RevocationBody) -> Response:
     kind, subject = body.subject
     if kind == "session":
         subject = (await wired.core.session(subject)).id
-    return answer(revoked_wire(await wired.credentials.revoke(kind, subject)), 201)
+    return answer(copied(await wired.credentials.revoke(kind, subject), Revoked), 201)
 
 
 def _check_scopes(principal: Principal, wanted: Any) -> None:
@@ -254,7 +250,7 @@ class SigningKeyBody(RequestBody):
 @web_keys_router.get("", responses=answers(Page[SigningKeyAnswer], 400, 401, 403, 422))
 async def list_signing_keys(wired: Wired, _: Operator, limit: Limit, cursor: Cursor = None) -> Response:
     """List the keys by which sites sign tokens of their visitors, the oldest first."""
-    return page(await wired.core.access.signing_keys(limit=limit, cursor=cursor), signing_key_wire)
+    return page(await wired.core.access.signing_keys(limit=limit, cursor=cursor), SigningKeyAnswer)
 
 
 @web_keys_router.post(
@@ -284,7 +280,7 @@ async def add_signing_key(wired: Wired, principal: Operator, body: SigningKeyBod
     )
     key = await wired.core.access.add_signing_key(wanted)
     wired.credentials.put_signer(key)
-    return answer(signing_key_wire(key), 201)
+    return answer(copied(key, SigningKeyAnswer), 201)
 
 
 async def _ids(wired: Wired, agents: list[str]) -> tuple[str, ...]:
@@ -455,7 +451,7 @@ class Recording:
 
 async def _lines(access: Access, batch: Sequence[OperationEntry]) -> AsyncIterator[bytes]:
     while batch:
-        yield b"".join(msgspec.json.encode(operation_line(entry)) + b"\n" for entry in batch)
+        yield b"".join(msgspec.json.encode(copied(entry, OperationLine)) + b"\n" for entry in batch)
         batch = await access.operations(after=batch[-1].seq, limit=PAGE) if len(batch) == PAGE else ()
 
 

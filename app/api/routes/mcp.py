@@ -1,4 +1,4 @@
-"""How this deployment describes itself to authorization servers as a client (OAuth client id metadata document)."""
+"""Routes of MCP servers, and how this deployment describes itself to authorization servers as a client."""
 
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from app.api.wire import (
     RequestBody,
     answer,
     body_of,
-    mcp_login_wire,
+    copied,
     mcp_server_wire,
     page,
 )
@@ -168,7 +168,7 @@ async def accept_server(wired: Wired, _: Operator, id: ServerId, body: AcceptBod
 @router.post("/{id}/login", responses=answers(McpLoginBegun, *BAD, 404, 409))
 async def begin_login(wired: Wired, _: Operator, id: ServerId, body: McpLoginBody) -> Response:
     """Begin to log in at an MCP server by a browser: return the page that an operator opens."""
-    return answer(mcp_login_wire(await wired.core.tools.servers.logins.begin(id, body.redirect_uri, body.scope)))
+    return answer(copied(await wired.core.tools.servers.logins.begin(id, body.redirect_uri, body.scope), McpLoginBegun))
 
 
 @router.post("/{id}/login/complete", responses=answers(McpServerAnswer, *BAD, 404, 409))

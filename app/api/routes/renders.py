@@ -1,4 +1,4 @@
-"""What a table or a chart would look like: checked as a tool's is, and shown nowhere."""
+"""Routes of renders: what was shown, as picture, SVG, CSV or JSON, and previews."""
 
 import asyncio
 import re
@@ -21,7 +21,7 @@ from agent_core.tools.render import chart, table
 from app.api.body import BodyRoute
 from app.api.deps import INERT, PERSONS, SVG, Caller, Operator, Wired, file, file_name, known, tag_of
 from app.api.problems import answers, problem
-from app.api.wire import RenderAnswer, RequestBody, answer, render_wire
+from app.api.wire import RenderAnswer, RequestBody, answer, copied
 from app.channels import CHANNELS
 from channels.spec import ChannelPreview, ShownRender
 
@@ -201,7 +201,7 @@ async def get_payload(request: Request, render: OwnRender) -> Response:
 @router.get("/{id:render}", responses=answers(RenderAnswer, 401, 403, 404, 422))
 async def get_render(render: OwnRender) -> Response:
     """Return a render."""
-    return answer(render_wire(render))
+    return answer(copied(render, RenderAnswer))
 
 
 _PREVIEWED = answers(ChannelPreview, 400, 401, 403, 413, 422)

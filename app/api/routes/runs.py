@@ -1,4 +1,4 @@
-"""Routes of approvals: list them, decide them, read their audit record."""
+"""Routes of runs and approvals."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -67,8 +67,7 @@ from app.api.wire import (
     RunTree,
     answer,
     approval_wire,
-    audit_line,
-    feedback_wire,
+    copied,
     page,
     run_wire,
 )
@@ -192,7 +191,7 @@ def _wire(approval: ApprovalObject, principal: Principal, show: ShowTools | None
 
 async def _lines(core: Core, batch: Sequence[AuditEntry], approval: str | None) -> AsyncIterator[bytes]:
     while batch:
-        yield b"".join(msgspec.json.encode(audit_line(entry)) + b"\n" for entry in batch)
+        yield b"".join(msgspec.json.encode(copied(entry, AuditLine)) + b"\n" for entry in batch)
         more = len(batch) == PAGE
         batch = await core.approvals.audit(after=batch[-1].seq, limit=PAGE, approval=approval) if more else ()
 
@@ -326,7 +325,7 @@ async def give_feedback(request: Request, wired: Wired, principal: Caller, run: 
     feedback = await wired.core.feedback(
         run.id, by=actor, rating=body.rating, comment=body.comment, origin=origin_of(request)
     )
-    return answer(feedback_wire(feedback), 201)
+    return answer(copied(feedback, Feedback), 201)
 
 
 def _inbound(body: RunBody, files: tuple[File, ...], actor: Actor, via: Actor | None) -> Inbound:

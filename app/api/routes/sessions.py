@@ -1,4 +1,4 @@
-"""Forms with a file, as they arrive: bounded before they are parsed, and kept on disk beyond a megabyte."""
+"""Routes of sessions, conversations, files and people."""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -80,9 +80,7 @@ from app.api.wire import (
     Session,
     StoredFile,
     answer,
-    conversation_wire,
-    feedback_wire,
-    file_wire,
+    copied,
     message_wire,
     page,
     posted,
@@ -222,7 +220,7 @@ async def send_file(request: Request, wired: Wired, principal: Caller) -> Respon
             agent=principal.agent,
             session=form.session,
         )
-    return answer(file_wire(file), 201)
+    return answer(copied(file, StoredFile), 201)
 
 
 async def own_file(id: str, wired: Wired, principal: Caller) -> FileObject:
@@ -527,19 +525,19 @@ async def list_conversations(
     own = replace(wanted, own=True)
     with nullcontext() if q is None else wired.searches.turn(principal, request.scope):
         listed = await wired.core.conversations.find(own, q, limit=limit, cursor=cursor)
-    return page(listed, conversation_wire)
+    return page(listed, OwnConversation)
 
 
 @conversations_router.get("/{id}/feedback", responses=answers(Page[Feedback], 400, 401, 403, 404, 422))
 async def list_ratings(wired: Wired, principal: Caller, session: OwnSession) -> Response:
     """List the caller's own ratings of a conversation's answers, the newest first, 500 at most."""
-    return page(await wired.core.conversations.ratings(session.id, principal.actor), feedback_wire)
+    return page(await wired.core.conversations.ratings(session.id, principal.actor), Feedback)
 
 
 @conversations_router.patch("/{id}", responses=answers(OwnConversation, 400, 401, 403, 404, 413, 422))
 async def rename_conversation(wired: Wired, session: OwnSession, body: TitleBody) -> Response:
     """Give a conversation another title."""
-    return answer(conversation_wire(await wired.core.conversations.rename(session.id, body.title)))
+    return answer(copied(await wired.core.conversations.rename(session.id, body.title), OwnConversation))
 
 
 @conversations_router.delete("/{id}", status_code=204, responses=answers(None, 401, 403, 404, 409, 422, status=204))

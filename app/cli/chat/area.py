@@ -1,4 +1,4 @@
-"""Whose turn the keys are while a question is open: those that were meant for a message decide nothing."""
+"""The input area of `parley chat`: a message, a list or a text that is asked for, and whose turn the keys are."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The lines of standard input where no one edits them: of a pipe, or of a terminal without abilities."""
+"""`parley chat`: what it talks to, and how lines are read where no one edits them."""
 
 import asyncio
 import codecs
@@ -8,18 +8,18 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from msgspec.structs import replace
 
-from agent_core import Actor, Clock, Event, Inbound, Page, Receipt, RunObject, SessionObject, SystemClock
+from agent_core import Actor, Clock, Inbound, Receipt, SystemClock
 from app.cli.chat.conversation import BRIEF, INTERRUPT, Port, chosen_agent, converse, opened_port, own_session
 from app.cli.chat.piped import Piped, answer
-from app.cli.client import json_object
+from app.cli.client import json_option
 from app.settings import Settings, load_settings
 from channels.terminal import Terminal
 from channels.text import one_line
@@ -87,7 +87,7 @@ def context_option(option: str | None, settings: Settings) -> ContextOption:
     A server that PARLEY_URL names has a demo page of its own, of which the settings here say nothing.
     """
     if option is not None:
-        return ContextOption(json_object(OPTION, option, """write one JSON object, such as '{"customer": "C-1"}'."""))
+        return ContextOption(json_option(OPTION, option, """write one JSON object, such as '{"customer": "C-1"}'."""))
     if settings.url is not None:
         return ContextOption()
     return ContextOption(settings.demo_tool_context or {}, SETTING)
@@ -98,30 +98,14 @@ class ContextPort:
 
     def __init__(self, port: Port, tool_context: dict[str, Any]) -> None:
         self._port, self._tool_context = port, tool_context
-        self.approvals, self.agents = port.approvals, port.agents
 
     async def receive(self, session: str, inbound: Inbound) -> Receipt:
         """Post a message."""
         controls = replace(inbound.controls, tool_context=self._tool_context)
         return await self._port.receive(session, replace(inbound, controls=controls))
 
-    async def open_session(self, *, agent: str, actor: Actor) -> SessionObject:
-        return await self._port.open_session(agent=agent, actor=actor)
-
-    async def session(self, id: str) -> SessionObject:
-        return await self._port.session(id)
-
-    async def sessions(self, *, actor: str, limit: int) -> Page[SessionObject]:
-        return await self._port.sessions(actor=actor, limit=limit)
-
-    async def cancel(self, run: str, *, by: Actor) -> RunObject:
-        return await self._port.cancel(run, by=by)
-
-    def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
-        return self._port.follow(session, after=after)
-
-    def follow_run(self, run: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
-        return self._port.follow_run(run, after=after)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
 
 
 PROMPT = "> "
@@ -158,7 +142,7 @@ async def _chat(
 ) -> int:
     clock = SystemClock()
     async with opened_port(clock) as opened:
-        port = ContextPort(opened, by.tool_context) if by.tool_context else opened
+        port = cast("Port", ContextPort(opened, by.tool_context)) if by.tool_context else opened
         if session is None:
             agent = await chosen_agent(port, agent)
             session = (await port.open_session(agent=agent, actor=_person())).id

@@ -1,8 +1,8 @@
-"""The commands of a conversation: what a line that begins with a slash asks for."""
+"""A conversation in the terminal: its commands, where it is held, and how it goes on."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
@@ -17,21 +17,19 @@ from agent_core import (
     Fact,
     Forbidden,
     Inbound,
-    Page,
     ParleyError,
-    Receipt,
-    RunObject,
     SessionObject,
     SystemClock,
 )
+from agent_core.runtime.approvals import Approvals
 from app.cli.client import Unreachable
 from app.cli.printing import short
-from app.cli.remote import Remote, running_server
+from app.cli.remote import Remote, RemoteApprovals, running_server
 from app.compose import running_core
 from app.models import running_models
 from app.settings import Settings, load_settings
 from app.storage import migrate, owned, private_files
-from channels.delivery import Delivery, EventSource, NullOutbox
+from channels.delivery import Delivery, NullOutbox
 from channels.spec import ConversationView, RunView, Screen, Stop, default_agent
 from channels.terminal import ADDRESS
 from channels.text import one_line, queued
@@ -93,84 +91,22 @@ def help_text(*, keys: bool) -> str:
 
 @asynccontextmanager
 async def own_core(settings: Settings) -> AsyncIterator[Core]:
-    """Give a core of this process: on SQLite the only one, on Postgres one of many; raise ConfigError."""
-    with _alone(settings):
+    """Give a core of this process: on SQLite the only one, on Postgres one of many; raise ConfigError.
+
+    On SQLite the database is brought up to date; a Postgres is migrated when it is deployed to.
+    """
+    with ExitStack() as stack:
+        if settings.postgres is None:
+            migrate(settings)
+            stack.enter_context(private_files())
+            stack.enter_context(owned(settings))
         async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
             yield core
 
 
-@contextmanager
-def _alone(settings: Settings) -> Iterator[None]:
-    """On SQLite own the database and bring it up to date; a Postgres is migrated when it is deployed to."""
-    if settings.postgres is not None:
-        yield
-        return
-    migrate(settings)
-    with private_files(), owned(settings):
-        yield
-
-
-class Named(Protocol):
-    """What has a name."""
-
-    @property
-    def name(self) -> str: ...
-
-
-class Defined(Protocol):
-    """An agent; its *source* is `file` while it is one of the files as they are now."""
-
-    @property
-    def definition(self) -> Named: ...
-    @property
-    def source(self) -> str: ...
-
-
-class ApprovalRules(Protocol):
-    """The fields of an approval that decide whose vote counts."""
-
-    @property
-    def responders(self) -> tuple[str, ...]: ...
-    @property
-    def asker(self) -> Actor | None: ...
-    @property
-    def speakers(self) -> tuple[Actor, ...]: ...
-
-
-class AfterVote(Protocol):
-    """An approval after a vote: still `open` while a quorum lacks some."""
-
-    @property
-    def status(self) -> str: ...
-
-
-class ApprovalsPort(Protocol):
-    """Where approvals are decided."""
-
-    async def get(self, id: str, /) -> ApprovalRules: ...
-    async def decide(self, decision: Decision, /) -> AfterVote: ...
-
-
-class AgentsPort(Protocol):
-    """Where the names of agents are."""
-
-    async def all(self) -> Sequence[Defined]: ...
-
-
-class Port(EventSource, Protocol):
-    """What a conversation needs of the core, in this process or over HTTP."""
-
-    @property
-    def approvals(self) -> ApprovalsPort: ...
-    @property
-    def agents(self) -> AgentsPort: ...
-
-    async def open_session(self, *, agent: str, actor: Actor) -> SessionObject: ...
-    async def session(self, id: str) -> SessionObject: ...
-    async def sessions(self, *, actor: str, limit: int) -> Page[SessionObject]: ...
-    async def receive(self, session: str, inbound: Inbound) -> Receipt: ...
-    async def cancel(self, run: str, *, by: Actor) -> RunObject: ...
-    def follow_run(self, run: str, *, after: int = 0) -> AsyncGenerator[list[Event]]: ...
+Port = Core | Remote
+"""What a conversation needs: the core, in this process or over HTTP."""
+ApprovalsPort = Approvals | RemoteApprovals
 
 
 @asynccontextmanager

@@ -1,7 +1,4 @@
-"""The block at the end of a text that grows: bounds for the work that each redraw of it is.
-
-A redraw comes up to twenty times a second, in the loop that also reads the keys.
-"""
+"""`parley chat` on a screen: text drawn as it grows, charts with colours, and questions with a list of answers."""
 
 import asyncio
 import io
@@ -13,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -126,26 +123,13 @@ NARROWEST_COLUMN = 6
 """Columns that each column of a table needs; a table without them is shown as it was written."""
 
 
-class TextStyle(Protocol):
-    """How a text that is visible already is drawn; *gap* is what divides its blocks."""
-
-    gap: str
-
-    def settled(self, text: str) -> int:
-        """Return how many characters of *text* will be drawn alike whatever follows them."""
-        ...
-
-    def draw(self, text: str, width: int) -> str:
-        """Return *text* as a terminal of *width* columns takes it, without blank lines around it."""
-        ...
-
-
 class AsWritten:
-    """Text as it was written, its tables aligned."""
+    """Text as it was written, its tables aligned; *gap* is what divides its blocks."""
 
     gap = ""
 
     def settled(self, text: str) -> int:
+        """Return how many characters of *text* will be drawn alike whatever follows them."""
         done = 0
         while (end := closed_fence(text, done)) is not None:
             if not end:
@@ -156,6 +140,7 @@ class AsWritten:
         return done + min(before_table(text[done:]), text[done:].rfind("\n") + 1)
 
     def draw(self, text: str, width: int) -> str:
+        """Return *text* as a terminal of *width* columns takes it, without blank lines around it."""
         return aligned_tables(text.removesuffix("\n"), width)
 
 
@@ -209,6 +194,9 @@ class Drawn:
         lines = [line.rstrip(" ") for line in _written(console).split("\n")]
         inked = [at for at, line in enumerate(lines) if _STYLE.sub("", line).strip()]
         return "\n".join(lines[inked[0] : inked[-1] + 1]) if inked else ""
+
+
+TextStyle = AsWritten | Drawn
 
 
 class Flow:
