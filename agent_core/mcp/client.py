@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import reduce
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import httpx2
 import mcp_types as wire
@@ -18,6 +18,7 @@ import structlog
 from mcp import Client
 from mcp.client.session import ClientRequestContext, ClientSession, IncomingMessage
 from mcp.client.subscriptions import listen
+from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
@@ -41,6 +42,7 @@ from agent_core.mcp.questions import (
     asked_by,
     taken_up,
 )
+from agent_core.mcp.stdio import ChildCarrier, HttpCarrier
 from agent_core.messages import File, Part, Text, visible
 from agent_core.net.targets import FetchRefused
 from agent_core.secrets import scrubbed
@@ -425,13 +427,7 @@ _EVERY = 100
 _PROGRESS_MAX_TEXT = 300
 
 
-class Report(Protocol):
-    """Takes what a server reports."""
-
-    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
-
-
-def shown_by(server: McpServer, context: CallContext) -> Report:
+def shown_by(server: McpServer, context: CallContext) -> ProgressFnT:
     """Return what shows the reports of *server* as `3 of 10: text`."""
     last = 0
 
@@ -549,42 +545,8 @@ R = TypeVar("R")
 _log = structlog.get_logger("parley.mcp")
 
 
-class Carrier(Protocol):
-    """Carries messages to one server, over HTTP or to a child process."""
-
-    per_call: bool
-    """Whether a client of the modern era is made for each call: over HTTP that costs nothing."""
-
-    def streams(self) -> AbstractAsyncContextManager[Any]:
-        """Return the SDK's transport for one client."""
-        ...
-
-    async def ready(self) -> None:
-        """Return when a client may be opened: a child process that died waits before it starts again."""
-        ...
-
-    @property
-    def deaf(self) -> bool:
-        """Return whether the stream of news has ended; the SDK opens it again, and gives up without a word."""
-        ...
-
-    @property
-    def tokens(self) -> Sequence[str]:
-        """Return the newest access tokens that went to the server, which it may repeat."""
-        ...
-
-    def opens(self, lost: Callable[[], None]) -> None:
-        """Call *lost* when the client that is opened next is of no more use."""
-        ...
-
-    @property
-    def words(self) -> str:
-        """Return the last that the server wrote to its standard error."""
-        ...
-
-    async def close(self) -> None:
-        """Release what is shared by the clients."""
-        ...
+Carrier = ChildCarrier | HttpCarrier
+"""What carries messages to one server, over HTTP or to a child process."""
 
 
 class Link:

@@ -252,6 +252,7 @@ class HttpCarrier:
     """HTTP to one server; *transport* is the guarded one of all servers."""
 
     per_call = True
+    """Whether a client of the modern era is made for each call: over HTTP that costs nothing."""
     words = ""
 
     def __init__(self, server: McpServer, transport: httpx2.AsyncBaseTransport, tokens: Tokens | None) -> None:
@@ -274,10 +275,12 @@ class HttpCarrier:
 
     @property
     def tokens(self) -> Sequence[str]:
+        """Return the newest access tokens that went to the server, which it may repeat."""
         return tuple(self._auth.sent)
 
     @property
     def deaf(self) -> bool:
+        """Return whether the stream of news has ended; the SDK opens it again, and gives up without a word."""
         return self._received and not self._streams
 
     def _hears(self, begins: bool) -> None:  # noqa: FBT001 - what happened
@@ -305,12 +308,14 @@ class ChildCarrier:
 
     @property
     def words(self) -> str:
+        """Return the last that the server wrote to its standard error."""
         return self._words.text
 
     def streams(self) -> AbstractAsyncContextManager[Any]:
         return self._process()
 
     async def ready(self) -> None:
+        """Return when a process may be started: one that died waits before it starts again."""
         pause = min(_MAX_PAUSE, _FIRST_PAUSE * 2 ** (self._deaths - 2)) if self._deaths > 1 else 0.0
         left = pause - (self._clock.now() - self._died) / 1000
         if left > 0:
@@ -319,6 +324,7 @@ class ChildCarrier:
         self._started = self._clock.now()
 
     def opens(self, lost: Callable[[], None]) -> None:
+        """Call *lost* when the client that is opened next is of no more use."""
         self._lost = lost
 
     async def close(self) -> None:
