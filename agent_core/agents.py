@@ -437,12 +437,6 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return self.defaults.idle_refreeze_s if own is None else own
 
     @property
-    def tool_limit(self) -> int:
-        """Return the number of tools above which the prompt has the router's instead; 0: always."""
-        own = self.definition.tool_limit
-        return self.defaults.tool_limit if own is None else own
-
-    @property
     def tool_context(self) -> dict[str, Any]:
         """Return what is passed to the tools besides their arguments; it may hold secrets.
 

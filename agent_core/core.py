@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from agent_core import events as e
 from agent_core.agent.announce import cancelled
 from agent_core.agent.entries import Encode
 from agent_core.agent.snapshot import ContextSource
@@ -54,8 +55,7 @@ from agent_core.runtime.services import (
 from agent_core.runtime.session_cache import SessionCache
 from agent_core.runtime.tools import NO_PORTS, Tooling, ToolPorts
 from agent_core.secrets import Secrets
-from agent_core.store import access, catalog, listing, reading, sessions
-from agent_core.store import changes as feedback
+from agent_core.store import access, catalog, changes, listing, quotas, reading, runs, sessions
 from agent_core.store.database import Database
 from agent_core.store.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
 from agent_core.store.hub import Bus, Hub
@@ -116,7 +116,7 @@ class Core:
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
         self.costs, self.files, self._dispatcher = Costs(store), SentFiles(store), dispatcher
-        self.conversations = OwnConversations(store, self)
+        self.conversations = OwnConversations(store, stop=self.stop_session, delete=self.delete_session)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""
@@ -141,7 +141,7 @@ class Core:
             steps.push_async_callback(self._store.database.close)
             if self._bus is not None:
                 steps.push_async_callback(self._bus.stop)
-            steps.callback(self._segments.stop)
+            steps.callback(self._segments.pressure.stop)
             steps.push_async_callback(lambda: self._completion.stop(max(0.0, until - clock())))
             steps.push_async_callback(lambda: self._dispatcher.stop(max(0.0, until - clock())))
             steps.push_async_callback(self.tools.stop)
@@ -170,7 +170,7 @@ class Core:
 
     async def session(self, id: str) -> SessionObject:
         """Return a session; raises `NotFound`."""
-        return await self._store.peek(lambda connection: listing.get(connection, id))
+        return await self._store.peek(listing.get, id)
 
     async def opener(self, session: str) -> Actor:
         """Return the actor who opened a session; raises `NotFound`."""
@@ -179,7 +179,7 @@ class Core:
     async def is_first(self, request: str) -> bool:
         """Return whether *request*, `<kind>:<digest>`, is new to all processes, see `shared.first`."""
         now = self._store.clock.now()
-        return await self._store.write(lambda connection: access.is_first(connection, request, now=now))
+        return await self._store.write(access.is_first, request, now=now)
 
     async def find_session(self, address: str) -> SessionObject | None:
         """Return the session at *address*, if there is one."""
@@ -211,7 +211,7 @@ class Core:
 
     async def updated_since(self, seen: Mapping[str, int]) -> set[str]:
         """Return the sessions whose logs go beyond the seq up to which each was *seen*."""
-        return await self._store.read(lambda connection: sessions.updated_since(connection, seen))
+        return await self._store.read(sessions.updated_since, seen)
 
     async def close_session(self, id: str) -> SessionObject:
         """Close a session to further messages; raises `NotFound`, `SessionBusy`."""
@@ -230,7 +230,7 @@ class Core:
 
     async def delete_session(self, id: str) -> None:
         """Remove a session and its log; raises `NotFound`, `SessionBusy`."""
-        await self._store.write(
+        await self._store.database.write(
             lambda connection: sessions.delete(connection, sessions.hold(connection, id)),
             lambda _deleted: self._forget_session(id),
         )
@@ -270,7 +270,7 @@ class Core:
 
     async def run(self, id: str) -> RunObject:
         """Return a run; raises `NotFound`."""
-        return await self._store.read(lambda connection: reading.run(connection, id))
+        return await self._store.read(reading.run, id)
 
     async def runs(
         self,
@@ -284,21 +284,19 @@ class Core:
         """Return runs, newest first."""
         before = cursor_key(cursor)
         return await self._store.read(
-            lambda connection: reading.runs(
-                connection, agent=agent, session=session, status=status, limit=limit, before=before
-            )
+            reading.runs, agent=agent, session=session, status=status, limit=limit, before=before
         )
 
     async def tree(self, id: str) -> tuple[RunObject, ...]:
         """Return a run and its descendants, parents first; raises `NotFound`."""
-        return await self._store.read(lambda connection: reading.tree(connection, id))
+        return await self._store.read(reading.tree, id)
 
     async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> RunObject:
         """Cancel a run: at once when it waits or is queued, else once its driver is interrupted; raises `NotFound`."""
         dispatcher = self._dispatcher
-        await self._store.cancel(
-            run, by=by, reason=reason, finish=cancelled, owner=dispatcher.owner, then=dispatcher.follow_up
-        )
+        request, now = e.RunCancelling(by=by, reason=reason), self._store.clock.now()
+        cancel = partial(runs.cancel_named, finish=cancelled, owner=dispatcher.owner, now=now)
+        await self._store.commit(dispatcher.follow_up, cancel, run, request)
         return await self.run(run)
 
     async def stop_session(self, session: str, *, by: Actor, reason: str | None = None) -> tuple[RunObject, ...]:
@@ -307,7 +305,8 @@ class Core:
         Nothing starts in between, and a message that joined the active run and that no step consumed opens no next one.
         """
         then = self._dispatcher.follow_stop
-        done = await self._store.stop(session, by=by, reason=reason, finish=cancelled, then=then)
+        stop = partial(changes.stop, by=by, reason=reason, finish=cancelled, now=self._store.clock.now())
+        done = await self._store.commit(then, stop, session)
         return await self._store.read(lambda connection: tuple(reading.run(connection, name) for name in done.runs))
 
     async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> RunObject:
@@ -330,7 +329,8 @@ class Core:
         """
         if not parts:
             raise InvalidInput("parts", "a correction has content; to delete a message use `retract`.")
-        return (await self._store.correct(session, message, parts, key=key, order=order)).seq
+        correct = partial(changes.correct, key=key, order=order, now=self._store.clock.now())
+        return (await self._store.commit(None, correct, session, message, parts)).seq
 
     async def retract(self, session: str, message: str, *, by: Actor, key: str | None = None) -> int:
         """Note that *by* deleted a message, named as for `correct`, and return the fact's seq; raises `NotFound`.
@@ -339,22 +339,23 @@ class Core:
         if the model has seen the message, a note informs it.
         """
         owner, then = self._dispatcher.owner, self._dispatcher.follow_change
-        done = await self._store.retract(session, message, by=by, key=key, finish=cancelled, owner=owner, then=then)
-        return done.seq
+        retract = partial(changes.retract, by=by, key=key, finish=cancelled, owner=owner, now=self._store.clock.now())
+        return (await self._store.commit(then, retract, session, message)).seq
 
     async def add_context(self, session: str, context: Sequence[Context], *, key: str | None = None) -> int:
         """Add *context* before the next run's message, and return the newest fact's seq.
 
         The same *key* adds once. Raises `NotFound`, `SessionClosed`. Context of one message is `Inbound.context`.
         """
-        return (await self._store.add_context(session, context, key=key)).seq
+        now = self._store.clock.now()
+        return (await self._store.commit(None, changes.add_context, session, context, key=key, now=now)).seq
 
     async def feedback(
         self, run: str, *, by: Actor, rating: Rating, comment: str | None = None, origin: Origin = ANYWHERE
     ) -> Feedback:
         """Store the feedback of *by* on a run, replacing their earlier one; raises `NotFound`, `RateLimited`."""
         now = self._store.clock.now()
-        give = partial(feedback.give_feedback, run=run, by=by, rating=rating, comment=comment, origin=origin, now=now)
+        give = partial(changes.give_feedback, run=run, by=by, rating=rating, comment=comment, origin=origin, now=now)
         return await self._store.write(give)
 
     def follow(self, session: str, *, after: int = 0, until_idle: bool = False) -> AsyncGenerator[list[Event]]:
@@ -381,7 +382,7 @@ class Core:
 
     async def blob(self, id: str) -> tuple[str, bytes]:
         """Return mime type and bytes of a blob; raises `NotFound`."""
-        return await self._store.get(id)
+        return await self._store.read(quotas.get_blob, id)
 
     def _forget_session(self, id: str) -> None:
         self._cache.forget(id)

@@ -19,7 +19,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except Exception as error:
-        from agent_core import ParleyError  # noqa: PLC0415 - half a second that `--help` does without
+        from agent_core.errors import ParleyError  # noqa: PLC0415 - as above
         from channels.text import visible  # noqa: PLC0415 - as above
 
         if not isinstance(error, ParleyError):

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from agent_core import ConfigError
+from agent_core.errors import ConfigError
 
 MAX_BYTES = 256_000
 MAX_DEPTH = 64

@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 import structlog
 
-from agent_core import Core, Definition, InvalidInput
+from agent_core.agents import Definition
+from agent_core.core import Core
+from agent_core.errors import InvalidInput
 from agent_core.hooks.rules import check_addresses, fails_open, is_name, unmatched
 from agent_core.net.targets import TargetGuard
 from agent_core.providers.models import UNKNOWN, find, table

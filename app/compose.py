@@ -9,24 +9,20 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, Depends, FastAPI
 
-from agent_core import (
-    AgentDefaults,
-    Channels,
-    Clock,
-    Core,
-    Database,
-    Drawer,
-    SqliteDatabase,
-    SystemClock,
-    Unavailable,
-)
+from agent_core.agents import AgentDefaults
+from agent_core.channels import Channels
+from agent_core.charts.draw import Drawer
+from agent_core.clock import Clock, SystemClock
+from agent_core.core import Core
 from agent_core.engine.local import LocalEngine
 from agent_core.engine.pool import MAX_RUNS, Engine, Runs
+from agent_core.errors import Unavailable
 from agent_core.hooks.rules import HookResolvers
 from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools import ToolPorts
 from agent_core.secrets import Secrets
+from agent_core.store.database import Database, SqliteDatabase
 from agent_core.store.hub import Bus
 from agent_core.store.queue import Kind
 from agent_core.tools.base import Tool

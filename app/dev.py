@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 from watchfiles import awatch
 
-from agent_core import Channels, ConfigError, Core, Definition, InvalidInput, Unavailable
+from agent_core.agents import Definition
+from agent_core.channels import Channels
+from agent_core.core import Core
+from agent_core.errors import ConfigError, InvalidInput, Unavailable
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Scope
 from app.checks import of_budget, warn_of_budget

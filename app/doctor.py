@@ -22,11 +22,14 @@ import psycopg
 from msgspec.structs import replace
 from sqlalchemy import Connection, text
 
-from agent_core import AgentObject, Channels, ConfigError, Definition, Drawer, DrawingFailed, InvalidInput
 from agent_core.agent.snapshot import OFF
-from agent_core.agents import secrets_in
+from agent_core.agents import Definition, secrets_in
+from agent_core.channels import Channels
+from agent_core.charts.draw import Drawer, DrawingFailed
+from agent_core.errors import ConfigError, InvalidInput
 from agent_core.listings import changes_of, offered_of
 from agent_core.net.targets import TargetGuard
+from agent_core.objects import AgentObject
 from agent_core.providers.models import find
 from agent_core.runtime.agent_checks import Surroundings, check_agent
 from agent_core.runtime.mcp import check_filed, names_in, status_of, why_none

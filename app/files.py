@@ -17,9 +17,10 @@ import structlog
 import yaml
 from dotenv import dotenv_values
 
-from agent_core import Channels, ConfigError, Core, Definition, InvalidInput
-from agent_core.agents import ToolDefinition, gathered
-from agent_core.channels import misfit, unknown_field
+from agent_core.agents import Definition, ToolDefinition, gathered
+from agent_core.channels import Channels, misfit, unknown_field
+from agent_core.core import Core
+from agent_core.errors import ConfigError, InvalidInput
 from agent_core.hooks.http import check_secrets
 from agent_core.hooks.rules import check as check_hooks
 from agent_core.runtime.agent_checks import RefusedAgent, check_fields

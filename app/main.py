@@ -15,7 +15,9 @@ import structlog
 import uvloop
 from fastapi import FastAPI
 
-from agent_core import ConfigError, Core, SystemClock
+from agent_core.clock import SystemClock
+from agent_core.core import Core
+from agent_core.errors import ConfigError
 from agent_core.store.queue import Kind
 from agent_core.tools.base import Tool
 from app import logs

@@ -13,7 +13,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_core import Core, Forbidden, NotFound, ParleyError
+from agent_core.core import Core
+from agent_core.errors import Forbidden, NotFound, ParleyError
 from app.api.body import Callers, Hosts
 from app.api.guard import RequestGuard
 from app.api.problems import problem, slowed, unauthorized

@@ -8,7 +8,7 @@ from typing import Protocol, TypedDict, runtime_checkable
 import structlog
 from pydantic import SecretStr
 
-from agent_core import Clock
+from agent_core.clock import Clock
 from agent_core.providers.base import Provider
 from agent_core.providers.demo import DemoProvider
 from agent_core.providers.models import Extras, Vision

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from agent_core import ConfigError, schemas
+from agent_core import schemas
+from agent_core.errors import ConfigError
 from agent_core.schemas import schema_problem
 from app.bounded_yaml import InvalidYaml, parse_yaml
 

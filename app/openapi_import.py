@@ -14,8 +14,8 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 import yaml
 
-from agent_core import ConfigError, InvalidInput
 from agent_core.agents import ToolDefinition
+from agent_core.errors import ConfigError, InvalidInput
 from agent_core.net.targets import check_text
 from agent_core.servers import PREFIX
 from app.openapi_document import Document, Json, Unresolved, access_of, bounded

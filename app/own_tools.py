@@ -21,9 +21,10 @@ from typing import Any, cast
 
 import structlog
 
-from agent_core import ConfigError, InvalidInput, NotFound, shorten
 from agent_core.agents import RENDER_TOOLS, ROUTER_TOOLS, ToolDefinition
 from agent_core.clock import SystemClock
+from agent_core.errors import ConfigError, InvalidInput, NotFound
+from agent_core.messages import shorten
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.agent_checks import check_definition
 from agent_core.servers import PREFIX as SERVERS_PREFIX

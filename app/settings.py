@@ -17,9 +17,9 @@ from dotenv import dotenv_values
 from pydantic import Field, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
-from agent_core import ConfigError
 from agent_core.agent.snapshot import OFF, is_zone
 from agent_core.agents import MAX_IDLE
+from agent_core.errors import ConfigError
 from agent_core.net.targets import read_target
 from agent_core.providers.models import Vision, table
 from app.bounded_yaml import read_config

@@ -23,7 +23,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 import migrations
-from agent_core import AgentObject, ConfigError
+from agent_core.errors import ConfigError
+from agent_core.objects import AgentObject
 from agent_core.store import catalog, servers
 from agent_core.store.access import keep_shared, shared_value
 from agent_core.store.servers import StoredServer

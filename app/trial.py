@@ -13,38 +13,23 @@ from msgspec.structs import replace
 from sqlalchemy import create_engine
 from sqlmodel import SQLModel
 
-from agent_core import (
-    Actor,
-    ApprovalDecided,
-    ApprovalObject,
-    CallOutcome,
-    Channels,
-    ConfigError,
-    Core,
-    Decider,
-    Decision,
-    Definition,
-    Drawer,
-    Fact,
-    Inbound,
-    RenderShown,
-    RunError,
-    RunObject,
-    RunStatus,
-    SqliteDatabase,
-    SystemClock,
-    Text,
-    ToolCompleted,
-    ToolRequested,
-    text_of,
-)
+from agent_core.agents import Definition
+from agent_core.channels import Channels, Inbound
+from agent_core.charts.draw import Drawer
+from agent_core.clock import SystemClock
+from agent_core.core import Core
+from agent_core.errors import ConfigError
+from agent_core.events import ApprovalDecided, Fact, RenderShown, ToolCompleted, ToolRequested
 from agent_core.hooks.rules import HookResolvers
 from agent_core.mcp.port import McpConnections, McpUnavailable, ServerLogins
+from agent_core.messages import Actor, CallOutcome, Text, text_of
 from agent_core.net.fetch import Fetch
+from agent_core.objects import ApprovalObject, Decider, Decision, RunError, RunObject, RunStatus
 from agent_core.providers.base import Request
 from agent_core.runtime.tools import ToolPorts
 from agent_core.secrets import Secrets
 from agent_core.servers import McpAnnotations, McpListing, McpServer, McpTool
+from agent_core.store.database import SqliteDatabase
 from agent_core.testing import Answer, Script, ScriptedProvider, ScriptExhausted, fail
 from agent_core.tools.base import CallContext, NewRender, Outcome, Tool
 from agent_core.tools.toolset import Toolset

@@ -8,7 +8,11 @@ from typing import Protocol
 
 import structlog
 
-from agent_core import Clock, Event, ParleyError, new_id, trace_of
+from agent_core.clock import Clock
+from agent_core.errors import ParleyError
+from agent_core.events import Event
+from agent_core.ids import new_id
+from agent_core.traces import trace_of
 from channels.spec import ConversationView, LedgerEntry, MessageLimits, NotShown, Ref, Screen
 from channels.view import EMPTY, Border, Segment, border, cut, is_visible, length, rollover, view
 

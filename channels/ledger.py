@@ -32,7 +32,9 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
-from agent_core import Clock, ParleyError, new_id
+from agent_core.clock import Clock
+from agent_core.errors import ParleyError
+from agent_core.ids import new_id
 from channels.spec import LedgerEntry, Records
 
 # SQLModel types `__tablename__` as a declared_attr, though it takes a string:

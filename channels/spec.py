@@ -9,23 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NewType, Protocol, Self
 import msgspec
 from sqlalchemy import Connection
 
-from agent_core import (
-    Actor,
-    ApprovalStatus,
-    CallOutcome,
-    ChannelConflict,
-    Core,
-    File,
-    InvalidInput,
-    ParleyError,
-    Part,
-    Reasoning,
-    Responder,
-    RunStatus,
-    Text,
-    ToolCall,
-    misfit,
-)
+from agent_core.channels import ChannelConflict, Responder, misfit
+from agent_core.core import Core
+from agent_core.errors import InvalidInput, ParleyError
+from agent_core.messages import Actor, CallOutcome, File, Part, Reasoning, Text, ToolCall
+from agent_core.objects import ApprovalStatus, RunStatus
 
 if TYPE_CHECKING:
     from fastapi import APIRouter

@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from agent_core import Actor, Align, DataTable, Decision, Inbound, Origin, TableColumn, Text, new_id, table_text
+from agent_core.channels import Inbound
+from agent_core.charts.text import table_text
+from agent_core.charts.values import Align, DataTable, TableColumn
+from agent_core.ids import new_id
+from agent_core.messages import Actor, Text
+from agent_core.objects import Decision
+from agent_core.quotas import Origin
 from channels.spec import ChannelSpec, ConversationView, MessageLimits, Question, Ref, ShownRender, Stop
 from channels.text import HELD, drawn, end_of, ended, is_running, keys, one_line, question_lines, said_by, visible, vote
 

@@ -11,7 +11,11 @@ from typing import Any, Literal, NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from agent_core import Actor, Decider, Decision, InvalidInput, chart_of, chart_text, spec_text, table_of, table_text
+from agent_core.charts.text import chart_text, spec_text, table_text
+from agent_core.charts.values import chart_of, table_of
+from agent_core.errors import InvalidInput
+from agent_core.messages import Actor
+from agent_core.objects import Decider, Decision
 from channels.spec import CallView, ConversationView, Question, RunView, ShownRender
 
 HELD = "\r\u200c\u200d\ufe0e\ufe0f"

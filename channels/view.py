@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from agent_core import (
+from agent_core.events import (
     ApprovalDecided,
     ApprovalRequested,
     ApprovalVoted,
@@ -20,7 +20,6 @@ from agent_core import (
     MessageCompleted,
     MessageCorrected,
     MessageReceived,
-    Part,
     ReasoningDelta,
     RenderShown,
     RunCancelled,
@@ -33,13 +32,13 @@ from agent_core import (
     RunWaiting,
     StepStarted,
     TextDelta,
-    ToolCall,
     ToolCompleted,
     ToolPending,
     ToolProgress,
     ToolRequested,
     ToolStarted,
 )
+from agent_core.messages import Part, ToolCall
 from channels.spec import (
     CallView,
     ConversationView,

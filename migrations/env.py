@@ -7,19 +7,13 @@ from sqlalchemy import Connection, create_engine, pool, text
 from sqlmodel import SQLModel
 
 from agent_core.store import tables
-from agent_core.store import tables as access_tables
-from agent_core.store import tables as tool_tables
-from agent_core.store import tables as work_tables
-from channels import ledger as channel_tables
-from channels.web import routes as web_tables
+from channels import ledger
+from channels.web import routes
 
 target_metadata = SQLModel.metadata
 assert tables.DEFAULT_PROJECT == 1
-assert channel_tables.DeliveryRow
-assert web_tables.WidgetFileRow
-assert access_tables.ApiKeyRow
-assert work_tables.SpendingRow
-assert tool_tables.ToolRow
+assert ledger.DeliveryRow
+assert routes.WidgetFileRow
 # An index that holds some rows on SQLite holds the same ones on Postgres.
 for index in (each for table in target_metadata.tables.values() for each in table.indexes):
     index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]

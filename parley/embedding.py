@@ -12,7 +12,7 @@ async def open_core(env_file: str | Path | None = ".env") -> AsyncGenerator[Core
     """Give the core of the project in the current folder, at work, as `parley serve` would have it.
 
     Settings come from the environment and *env_file*. On SQLite the data folder belongs to this process meanwhile, and
-    is migrated; a Postgres is shared with others. Raises `agent_core.ConfigError` where `parley serve` would not start.
+    is migrated; a Postgres is shared with others. Raises `ConfigError` where `parley serve` would not start.
     """
     # A file of tools imports `parley` and none of what serves.
     from app.cli.chat.conversation import own_core  # noqa: PLC0415

@@ -15,12 +15,15 @@ import structlog
 from alembic import command
 from hypothesis import HealthCheck, settings
 
-from agent_core import Actor, Core, Definition, SqliteDatabase, SystemClock
+from agent_core.agents import Definition
+from agent_core.clock import SystemClock
+from agent_core.core import Core
 from agent_core.engine import pool
+from agent_core.messages import Actor
 from agent_core.providers.base import Provider
 from agent_core.providers.demo import DemoProvider
 from agent_core.secrets import Secrets
-from agent_core.store.database import Database
+from agent_core.store.database import Database, SqliteDatabase
 from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool

@@ -211,7 +211,7 @@ def _fold_step(
 def _billed(s: RunState, usage: Usage, cost: str | None) -> RunState:
     """Return the state after a model call that cost something."""
     total = usage if s.usage is None else s.usage + usage
-    return replace(s, usage=total, cost=_sum_of(s.cost, cost), spent=s.spent.plus(usage, cost))
+    return replace(s, usage=total, cost=sum_of(s.cost, cost), spent=s.spent.plus(usage, cost))
 
 
 def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPending | e.ToolCompleted) -> RunState:
@@ -239,6 +239,6 @@ def _with_verdict(waiting: WaitingState, body: e.HookRuled | e.ApprovalRequested
             return waiting.decided(body)
 
 
-def _sum_of(total: str | None, more: str | None) -> str | None:
+def sum_of(total: str | None, more: str | None) -> str | None:
     """Add decimals; a sum with an unknown part is itself unknown."""
     return None if total is None or more is None else f"{Decimal(total) + Decimal(more):f}"

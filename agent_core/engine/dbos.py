@@ -1,4 +1,4 @@
-"""The dial: the connections of DBOS, which fail as soon as the database is away, and end with the worker."""
+"""The engine of many processes: each says by heartbeats that it lives, and DBOS is notified of the runs that last."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -87,10 +87,15 @@ _LIMITS = text("SET LOCAL statement_timeout = 5000; SET LOCAL idle_in_transactio
 _log = structlog.get_logger("parley.doorbell")
 
 
+Ensure = Callable[[int], Coroutine[Any, Any, None]]
+
+
 class Doorbell:
     """Notifies DBOS of runs; what DBOS finds to be resumed, *ensure* sees to."""
 
-    def __init__(self, url: str, worker: str, *, max_runs: int, ensure: Callable[[int], Awaitable[None]]) -> None:
+    def __init__(
+        self, url: str, worker: str, *, max_runs: int, ensure: Callable[[int], Coroutine[Any, Any, None]]
+    ) -> None:
         """*ensure* is called with a run's key on the event loop that this is built in."""
         self._url = make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
         self._worker, self._max_runs, self._ensure = worker, max_runs, ensure
@@ -204,14 +209,11 @@ class Doorbell:
         async def segment(key: int) -> None:
             self._open += 1
             try:
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._seen_to(key), self._home))
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._ensure(key), self._home))
             finally:
                 self._open -= 1
 
         return segment
-
-    async def _seen_to(self, key: int) -> None:
-        await self._ensure(key)
 
     async def _notify(self, name: str, key: int, *, queued: bool) -> None:
         from dbos import DBOS, SetWorkflowID  # noqa: PLC0415 - as above
@@ -329,14 +331,6 @@ class Pace:
         return self.answer + self.heartbeat_every
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """The load that a process reports with its heartbeats: *room* for more runs, and how many are *running*."""
-
-    room: int
-    running: int
-
-
 def this_process(name: str, kind: Kind) -> Worker:
     """Return what other processes see of this one."""
     return Worker(id=name, host=socket.gethostname()[:200], pid=os.getpid(), kind=kind)
@@ -351,13 +345,16 @@ def end_process(reason: str) -> None:
 
 
 class Liveness:
-    """Sends heartbeats for one process until stopped; create it in the event loop, which it watches too."""
+    """Sends heartbeats for one process until stopped; create it in the event loop, which it watches too.
+
+    *load* returns the room for more runs, and how many are running: each heartbeat reports them.
+    """
 
     def __init__(
         self,
         url: str,
         worker: Worker,
-        load: Callable[[], Load],
+        load: Callable[[], tuple[int, int]],
         *,
         pace: Pace,
         lost: Callable[[], None],
@@ -449,8 +446,8 @@ class Liveness:
 
     async def _beat(self, connection: AsyncConnection) -> float:
         """Send a heartbeat, and return the time of the database, in seconds."""
-        load = self._load()
-        beat = partial(queue.heartbeat, worker=self._worker, room=load.room, running=load.running)
+        room, running = self._load()
+        beat = partial(queue.heartbeat, worker=self._worker, room=room, running=running)
         return await connection.run_sync(beat) / 1000
 
     def _went_well(self, began: float, least: float, limit: float) -> None:
@@ -516,49 +513,12 @@ def _now() -> float:
 
 _PRUNE_EVERY = 600.0
 _TIMEOUT = 30.0
-_reaper_log = structlog.get_logger("parley.engine")
-
-
-class Reaper:
-    """Looks after each heartbeat's time whether another worker has expired."""
-
-    def __init__(self, database: Database, liveness: Liveness, doorbell: Doorbell, pace: Pace) -> None:
-        self._database, self._liveness, self._doorbell, self._pace = database, liveness, doorbell, pace
-
-    async def work(self) -> None:
-        """Reap and prune until cancelled."""
-        pruned = time.monotonic()
-        while True:
-            await asyncio.sleep(self._pace.heartbeat_every)
-            try:
-                async with asyncio.timeout(_TIMEOUT):
-                    await self._reap()
-                    if self._doorbell.is_ready and time.monotonic() - pruned > _PRUNE_EVERY:
-                        pruned = time.monotonic()
-                        await self._doorbell.prune()
-            except (Unavailable, TimeoutError) as error:
-                _reaper_log.debug("reaper.failed", error=str(error))
-            except Exception as error:  # noqa: BLE001 - the boundary: the next look may go well
-                _reaper_log.error("reaper.failed", exception=trace_of(error))
-
-    async def _reap(self) -> None:
-        if not self._liveness.may_judge:
-            return
-        expire_after = self._liveness.expire_after
-        expired = await self._database.read(lambda connection: queue.expired_workers(connection, expire_after))
-        if expired and self._doorbell.is_ready:
-            await self._doorbell.reap(expire_after)
-        elif expired:
-            await self._database.write(lambda connection: queue.reap_workers(connection, expired, expire_after))
-            _reaper_log.info("workers.expired", workers=expired)
-
-
 _HERD = 0.05
 _LET_GO = 2.0
 _SHUT = 5.0
 _MAX_ENQUEUED = 20
 _ROOM_EVERY = 1.0
-_dbos_log = structlog.get_logger("parley.engine")
+_engine_log = structlog.get_logger("parley.engine")
 
 
 class DbosEngine:
@@ -601,7 +561,7 @@ class DbosEngine:
         self.pool = Pool(runs, self.liveness, max_runs=max_runs if self._drives else 0)
         self.overflow = DbosQueue(self.doorbell, self.pool, after=pace.notify_after)
         self.sweep = Sweep(runs, clock, self.pool, self.liveness, worker=self.worker, overflow=self.overflow)
-        self._reaper = Reaper(database, self.liveness, self.doorbell, pace)
+        self._look_every = pace.heartbeat_every
 
     async def start(self) -> None:
         """Write the first heartbeat: before it no other process knows whose a run is."""
@@ -625,7 +585,7 @@ class DbosEngine:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.sweep.work())
             group.create_task(self.pool.send_heartbeats(self._clock))
-            group.create_task(self._reaper.work())
+            group.create_task(self._reap_forever())
 
     async def stop(self, grace: float) -> None:
         """Wait up to *grace* seconds for what is driven, and hand the rest to the other workers."""
@@ -641,12 +601,39 @@ class DbosEngine:
         try:
             released = await self._runs.leave()
         except Unavailable:
-            _dbos_log.warning("worker.left", runs="found by the others once its heartbeats are missed")
+            _engine_log.warning("worker.left", runs="found by the others once its heartbeats are missed")
         else:
-            _dbos_log.info("worker.left", runs=released)
+            _engine_log.info("worker.left", runs=released)
 
-    def _load(self) -> Load:
-        return Load(room=self.pool.capacity, running=len(self.pool.driven))
+    async def _reap_forever(self) -> None:
+        """Look after each heartbeat's time whether another worker has expired, and prune now and then."""
+        pruned = time.monotonic()
+        while True:
+            await asyncio.sleep(self._look_every)
+            try:
+                async with asyncio.timeout(_TIMEOUT):
+                    await self._reap()
+                    if self.doorbell.is_ready and time.monotonic() - pruned > _PRUNE_EVERY:
+                        pruned = time.monotonic()
+                        await self.doorbell.prune()
+            except (Unavailable, TimeoutError) as error:
+                _engine_log.debug("reaper.failed", error=str(error))
+            except Exception as error:  # noqa: BLE001 - the boundary: the next look may go well
+                _engine_log.error("reaper.failed", exception=trace_of(error))
+
+    async def _reap(self) -> None:
+        if not self.liveness.may_judge:
+            return
+        expire_after = self.liveness.expire_after
+        expired = await self.database.read(lambda connection: queue.expired_workers(connection, expire_after))
+        if expired and self.doorbell.is_ready:
+            await self.doorbell.reap(expire_after)
+        elif expired:
+            await self.database.write(lambda connection: queue.reap_workers(connection, expired, expire_after))
+            _engine_log.info("workers.expired", workers=expired)
+
+    def _load(self) -> tuple[int, int]:
+        return self.pool.capacity, len(self.pool.driven)
 
     def _give_up(self) -> None:
         """Give all runs up: this worker will soon have expired, unless the database is away for all."""

@@ -6,7 +6,7 @@ import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,7 +18,7 @@ from agent_core.errors import InvalidInput
 from agent_core.hooks.chain import Allow, Answer, Deny, Modify, Occasion
 from agent_core.net.fetch import Bounds, Fetched, FetchFailed, FetchPort
 from agent_core.net.targets import PORTS, FetchRefused, check_text, read_target
-from agent_core.secrets import Unreadable
+from agent_core.secrets import Secrets, Unreadable
 
 PURPOSE = "hook"
 MASK = "********"
@@ -55,12 +55,9 @@ def _kept_secret(path: str, hook: Hook, stored: Sequence[Hook]) -> str:
     same = [each for each in there if (each.event, each.name) == (hook.event, hook.name)]
     secrets = {_secret(each) for each in same or there}
     if len(secrets) != 1:
-        raise InvalidInput(path, f"`{MASK}` stands for a secret that is kept for this URL, and {_why(len(secrets))}")
+        why = "there are several; give it." if secrets else "there is none; give it."
+        raise InvalidInput(path, f"`{MASK}` stands for a secret that is kept for this URL, and {why}")
     return str(secrets.pop())
-
-
-def _why(count: int) -> str:
-    return "there are several; give it." if count else "there is none; give it."
 
 
 def _secret(hook: Hook) -> str | None:
@@ -83,12 +80,6 @@ _OK = range(200, 300)
 _REDIRECTS = range(300, 400)
 _VARIABLE = re.compile(r"\$\{.*\}")
 _SECRET = f"{MIN_SECRET} to {MAX_SECRET} characters that cannot be guessed (`openssl rand -hex 32`)."
-
-
-class Opener(Protocol):
-    """Opens what was sealed; raises `Unreadable`."""
-
-    def open(self, sealed: str, purpose: str) -> str: ...
 
 
 class _Reply(msgspec.Struct, frozen=True):
@@ -129,7 +120,7 @@ def check_secrets(hooks: Sequence[Hook], stored: Sequence[Hook] = ()) -> None:
             raise InvalidInput(f"hooks[{index}].config.secret", _SECRET)
 
 
-async def ask(config: HttpConfig, occasion: Occasion, fetch: FetchPort, clock: Clock, secrets: Opener) -> Answer:
+async def ask(config: HttpConfig, occasion: Occasion, fetch: FetchPort, clock: Clock, secrets: Secrets) -> Answer:
     """Post *occasion* and return what is answered; without a useful answer, what `on_error` says and why.
 
     The delivery's id is that of the question: one that is asked again after a crash has the same, one about other

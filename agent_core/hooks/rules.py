@@ -40,6 +40,7 @@ from agent_core.hooks.chain import Allow, Answer, Deny, Occasion
 from agent_core.hooks.http import check_http
 from agent_core.net.targets import FetchRefused, TargetGuard
 from agent_core.objects import check_approval
+from agent_core.secrets import Secrets
 
 # Letters and symbols without ink: fillers, the grapheme joiner, the blank of Braille, variation selectors.
 _BLANK = re.compile(
@@ -413,7 +414,7 @@ class HookResolvers:
         self,
         clock: Clock,
         fetch: http.FetchPort | None = None,
-        secrets: http.Opener | None = None,
+        secrets: Secrets | None = None,
         guard: TargetGuard | None = None,
     ) -> None:
         self._clock, self._fetch, self._secrets, self.guard = clock, fetch, secrets, guard

@@ -62,13 +62,13 @@ class Access:
             expires_at=expires_at,
         )
         key = StoredKey(object=made, digest=digest_of(secret))
-        await self._store.write(lambda connection: access.add_key(connection, key))
+        await self._store.write(access.add_key, key)
         return key, secret
 
     async def keys(self, *, limit: int = 50, cursor: str | None = None) -> Page[KeyObject]:
         """Return keys, oldest first, those that are revoked too."""
         after = cursor_key(cursor)
-        return await self._store.read(lambda connection: access.listed_keys(connection, limit=limit, after=after))
+        return await self._store.read(access.listed_keys, limit=limit, after=after)
 
     async def usable_keys(self) -> Sequence[StoredKey]:
         """Return every key that is not revoked."""
@@ -76,46 +76,42 @@ class Access:
 
     async def key(self, id: str) -> KeyObject:
         """Return a key; raises `NotFound`."""
-        return (await self._store.read(lambda connection: access.find_key(connection, id))).object
+        return (await self._store.read(access.find_key, id)).object
 
     async def change_key(self, id: str, changes: KeyChanges) -> StoredKey:
         """Change a key; raises `NotFound`, also for a revoked one."""
         if isinstance(changes.scopes, tuple):
             scopes = changes.scopes
             changes = replace(changes, scopes=tuple(scope for scope in SCOPES if scope in scopes))
-        return await self._store.write(lambda connection: access.change_key(connection, id, changes))
+        return await self._store.write(access.change_key, id, changes)
 
     async def rotate_key(self, id: str, *, grace: int) -> tuple[StoredKey, str]:
         """Give a key another secret, and return both; the old one works for *grace* seconds. Raises `NotFound`."""
         secret, now = _secret(id), self._store.clock.now()
         until = now + 1000 * grace
         digest = digest_of(secret)
-        key = await self._store.write(
-            lambda connection: access.rotate_key(connection, id, digest, now=now, until=until)
-        )
+        key = await self._store.write(access.rotate_key, id, digest, now=now, until=until)
         return key, secret
 
     async def revoke_key(self, id: str) -> StoredKey:
         """Revoke a key for good; raises `NotFound`, also for a revoked one."""
         now = self._store.clock.now()
-        return await self._store.write(lambda connection: access.revoke_key(connection, id, now=now))
+        return await self._store.write(access.revoke_key, id, now=now)
 
     async def note_used(self, used: Mapping[str, int]) -> None:
         """Note when keys were last used, in milliseconds by their ids."""
-        await self._store.write(lambda connection: access.note_keys_used(connection, used))
+        await self._store.write(access.note_keys_used, used)
 
     async def add_signing_key(self, key: SigningKey) -> SigningKey:
         """Register a key that signs visitors' tokens, with an id and a time of its own; raises `Conflict`."""
         made = replace(key, id=new_id("sign"), created_at=self._store.clock.now())
-        await self._store.write(lambda connection: access.add_signing_key(connection, made))
+        await self._store.write(access.add_signing_key, made)
         return made
 
     async def signing_keys(self, *, limit: int = 50, cursor: str | None = None) -> Page[SigningKey]:
         """Return the keys that sign visitors' tokens, oldest first."""
         after = cursor_key(cursor)
-        return await self._store.read(
-            lambda connection: access.listed_signing_keys(connection, limit=limit, after=after)
-        )
+        return await self._store.read(access.listed_signing_keys, limit=limit, after=after)
 
     async def every_signing_key(self) -> Sequence[SigningKey]:
         """Return all keys that sign visitors' tokens."""
@@ -123,40 +119,38 @@ class Access:
 
     async def remove_signing_key(self, id: str) -> None:
         """Remove a key that signs visitors' tokens; raises `NotFound`."""
-        await self._store.write(lambda connection: access.remove_signing_key(connection, id))
+        await self._store.write(access.remove_signing_key, id)
 
     async def revoke(self, kind: RevocationKind, subject: str) -> Revocation:
         """Revoke a token, the tokens of an actor, or visitors' access to a session, from now on."""
         now = self._store.clock.now()
-        return await self._store.write(lambda connection: access.add_revocation(connection, kind, subject, now=now))
+        return await self._store.write(access.add_revocation, kind, subject, now=now)
 
     async def revocations(self, *, limit: int = 50, cursor: str | None = None) -> Page[Revocation]:
         """Return revocations, newest first."""
         before = cursor_key(cursor)
-        return await self._store.read(
-            lambda connection: access.listed_revocations(connection, limit=limit, before=before)
-        )
+        return await self._store.read(access.listed_revocations, limit=limit, before=before)
 
     async def revocation(self, id: str) -> Revocation:
         """Return a revocation; raises `NotFound`."""
-        return await self._store.read(lambda connection: access.find_revocation(connection, id))
+        return await self._store.read(access.find_revocation, id)
 
     async def revoked_since(self, at: int) -> Sequence[Revocation]:
         """Return what was revoked since *at*, in milliseconds."""
-        return await self._store.read(lambda connection: access.revocations_since(connection, at))
+        return await self._store.read(access.revocations_since, at)
 
     async def tidy(self, before: int) -> None:
         """Remove the revocations from before *before* that have nothing left to revoke."""
-        await self._store.write(lambda connection: access.tidy_revocations(connection, before))
+        await self._store.write(access.tidy_revocations, before)
 
     async def note(self, *, actor: Actor, route: str, about: str | None, result: int) -> None:
         """Add a line to the record of operations."""
         done = Operation(at=self._store.clock.now(), actor=actor, route=route, object=about, result=result)
-        await self._store.write(lambda connection: access.add_operation(connection, done))
+        await self._store.write(access.add_operation, done)
 
     async def operations(self, *, after: int = 0, limit: int = 500) -> Sequence[OperationEntry]:
         """Return lines of the record of operations after the line *after*, in order."""
-        return await self._store.read(lambda connection: access.listed_operations(connection, after=after, limit=limit))
+        return await self._store.read(access.listed_operations, after=after, limit=limit)
 
 
 def digest_of(secret: str) -> bytes:
@@ -217,15 +211,15 @@ class Forgetting:
         *stop* ends all runs of a session, *cancel* one run; *also* deletes what others keep in the same database.
         """
         who = ForgottenPerson(actor, pseudonym)
-        places = await self._store.read(lambda connection: erasing.find(connection, actor))
+        places = await self._store.read(erasing.find, actor)
         # First the records: once the sessions are gone, what belongs to them could not be found.
-        feedback = await self._store.write(lambda connection: erasing.forget(connection, who, places.opened))
+        feedback = await self._store.write(erasing.forget, who, places.opened)
         gone, late = await self._each(places.opened, lambda id: self._delete(id, stop))
         changed, busy = await self._each(places.named, lambda id: self._redact(id, who, cancel))
         # Ends of runs, and decisions, that came meanwhile.
-        await self._store.write(lambda connection: erasing.forget(connection, who, places.opened))
+        await self._store.write(erasing.forget, who, places.opened)
         await self._forget_prompts()
-        places_left = 0 if also is None else await self._store.write(lambda connection: also(connection, actor))
+        places_left = 0 if also is None else await self._store.write(also, actor)
         if isinstance(database := self._store.database, Scrubbing):
             await database.scrub(TABLES)
         return Forgotten(
@@ -243,9 +237,9 @@ class Forgetting:
         """Delete the prompts that runs of deleted sessions brought, of an attempt that was cut off too."""
         if await self._store.read(catalog.is_any_dropped):
             clock = self._store.clock
-            await self._store.write(lambda connection: catalog.set_aside_prompts(connection, clock.now()))
+            await self._store.write(catalog.set_aside_prompts, clock.now())
             await clock.sleep(catalog.SETTLED)
-            await self._store.write(lambda connection: catalog.settle_prompts(connection, clock.now()))
+            await self._store.write(catalog.settle_prompts, clock.now())
 
     async def _each(self, names: Sequence[str], work: Callable[[str], Awaitable[Any]]) -> tuple[list[Any], list[str]]:
         """Return the results of *work* for each session of *names*, and those that stayed busy."""
@@ -269,10 +263,10 @@ class Forgetting:
 
     async def _redact(self, session: str, who: ForgottenPerson, cancel: Cancel) -> erasing.RedactedSession:
         async def attempt() -> erasing.RedactedSession:
-            for run in await self._store.read(lambda connection: erasing.own_runs(connection, session, who.id)):
+            for run in await self._store.read(erasing.own_runs, session, who.id):
                 with suppress(NotFound):
                     await cancel(run)
-            return await self._store.write(lambda connection: erasing.redact(connection, session, who))
+            return await self._store.write(erasing.redact, session, who)
 
         changed = await retried(self._store.clock, attempt)
         self._forget_session(session)

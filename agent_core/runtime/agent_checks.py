@@ -191,7 +191,7 @@ def check_fields(
     *added* are tools that the agent may have without naming them, *named* those that it names; without those its globs
     may mean any that they match.
     """
-    _definition_checks_check_name(definition.name)
+    _check_agent_name(definition.name)
     if len(definition.instructions) > MAX_INSTRUCTIONS:
         raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
     _check_prompt(definition)
@@ -202,21 +202,18 @@ def check_fields(
         raise InvalidInput("limits.max_runs", f"between 1 and {MAX_RUNS}, or null for no bound.")
     for scope in quotas.SCOPES:
         quotas.check(scope, getattr(definition.limits, scope))
-    check_router(definition)
+    limit = definition.tool_limit
+    if limit is not None and not 0 <= limit <= MAX_TOOL_LIMIT:
+        raise InvalidInput("tool_limit", f"between 0 and {MAX_TOOL_LIMIT}; 0: always.")
     listed = names_of(definition.tools) if named is None else named
     if definition.controls.include_render is False:
         tools = [name for name in listed if name not in RENDER_TOOLS]
     else:
         tools = [*listed, *(name for name in added if name not in listed)]
-    tools = [*tools, *_ways(definition)] if _may_route(definition, len(listed)) else tools
+    most = PLAIN_DEFAULTS.tool_limit if limit is None else limit
+    if grows(definition) or (definition.router != "off" and len(listed) > most):  # its prompt may have the router's
+        tools += (*ROUTER_TOOLS, SEARCH_TOOLS) if definition.router == "native" else ROUTER_TOOLS
     check_controls(definition.controls, _Listed(tools))
-
-
-def check_router(definition: Definition) -> None:
-    """Raise `InvalidInput` for a router that cannot work."""
-    limit = definition.tool_limit
-    if limit is not None and not 0 <= limit <= MAX_TOOL_LIMIT:
-        raise InvalidInput("tool_limit", f"between 0 and {MAX_TOOL_LIMIT}; 0: always.")
 
 
 def check_tools(
@@ -242,19 +239,7 @@ def _may_come(tool: str, awaited: Collection[str] | None) -> bool:
     return tool.startswith(PREFIX) if awaited is None else is_of(tool, awaited)
 
 
-def _ways(definition: Definition) -> Sequence[str]:
-    """Return the router's tools that the prompt of *definition* may have; which of them its model decides."""
-    return (*ROUTER_TOOLS, SEARCH_TOOLS) if definition.router == "native" else ROUTER_TOOLS
-
-
-def _may_route(definition: Definition, listed: int) -> bool:
-    """Return whether the prompt of an agent that lists so many tools may have those of the router."""
-    own = definition.tool_limit
-    limit = PLAIN_DEFAULTS.tool_limit if own is None else own
-    return grows(definition) or (definition.router != "off" and listed > limit)
-
-
-def _definition_checks_check_name(name: str) -> None:
+def _check_agent_name(name: str) -> None:
     if not name.strip() or len(name) > MAX_NAME or {"/", "\0"} & set(name):
         raise InvalidInput("name", f"a name has 1 to {MAX_NAME} characters, no slash and no U+0000.")
     if name in {".", ".."}:

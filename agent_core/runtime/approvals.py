@@ -21,10 +21,10 @@ from agent_core.objects import ApprovalObject, ApprovalStatus, AuditEntry, Decis
 from agent_core.runtime.roster import cursor_key
 from agent_core.schemas import problems
 from agent_core.store import approvals, catalog, deciding, reading, runs
-from agent_core.store import approvals as audit
 from agent_core.store.changes import Changed, StopResult
+from agent_core.store.deciding import Ruled, Submitted
 from agent_core.store.hub import Bus
-from agent_core.store.log import RunRef
+from agent_core.store.log import Appended, RunRef
 from agent_core.store.runs import Cancelled
 from agent_core.store.store import Store
 from agent_core.traces import trace_of
@@ -83,6 +83,10 @@ class Dispatcher:
             self._bus.interrupt(run)
         return here
 
+    def follow_end(self, done: Appended) -> None:
+        """Dispatch the run that may have waited for the end that a driver wrote."""
+        self.dispatch(done.freed)
+
     def follow_change(self, done: Changed) -> None:
         """Follow up the cancel that a deleted message led to, if it led to one."""
         if done.cancelled is not None:
@@ -102,6 +106,10 @@ class Dispatcher:
             self.dispatch(run)
         if done.running is not None:
             self._interrupt_or_dispatch(done.running.key)
+
+    def go_on(self, done: Ruled | Submitted) -> None:
+        """Wake the run that a vote, or outputs, let go on."""
+        self.dispatch(done.run)
 
     def dispatch(self, run: int | None) -> None:
         """Wake a run, if there is one, here if there is capacity, else ask the other processes to.
@@ -162,9 +170,7 @@ class RunDesk:
 
     async def about(self) -> RunContext:
         """Return the person who asked for the run and those who have joined it so far."""
-        address, speakers, question = await self._store.read(
-            lambda connection: reading.run_context(connection, self._run)
-        )
+        address, speakers, question = await self._store.read(reading.run_context, self._run)
         asker = speakers[-1] if speakers else None
         return RunContext(channel_of(address, asker), asker, question, speakers)
 
@@ -173,9 +179,7 @@ class RunDesk:
         if not config.remember:
             return False
         speakers, session = (await self.about()).speakers, self._run.session
-        return await self._store.read(
-            lambda connection: deciding.is_granted(connection, session, (hook, tool), config, speakers)
-        )
+        return await self._store.read(deciding.is_granted, session, (hook, tool), config, speakers)
 
 
 class Approvals:
@@ -232,9 +236,7 @@ class Approvals:
         """Return approvals, oldest first, of an *owner's* sessions only when one is given."""
         after = cursor_key(cursor)
         return await self._store.read(
-            lambda connection: approvals.listed(
-                connection, status=status, session=session, run=run, owner=owner, limit=limit, after=after
-            )
+            approvals.listed, status=status, session=session, run=run, owner=owner, limit=limit, after=after
         )
 
     async def get(self, id: str) -> ApprovalObject:
@@ -251,7 +253,8 @@ class Approvals:
             raise InvalidInput("reason", f"at most {MAX_REASON} characters.")
         if decision.approved:
             await self._check(decision)
-        ruled = await self._store.decide(decision, lambda done: self._dispatcher.dispatch(done.run))
+        now = self._store.clock.now()
+        ruled = await self._store.commit(self._dispatcher.go_on, deciding.decide, decision, now)
         if ruled.late:
             raise AlreadyDecided(outcome(ruled.approval), ruled.approval)
         if ruled.refused:
@@ -264,22 +267,18 @@ class Approvals:
     ) -> None:
         """Record where an approval was `delivered` or `opened`; raises `NotFound`."""
         now = self._store.clock.now()
-        await self._store.write(
-            lambda connection: approvals.seen(connection, id, kind, now=now, surface=surface, place=place, by=by)
-        )
+        await self._store.write(approvals.seen, id, kind, now=now, surface=surface, place=place, by=by)
 
     async def note_opened(self, ids: Collection[str], *, surface: str, by: Actor) -> None:
         """Record that *by* is shown the approvals *ids*: once each, and only while they are open."""
-        unseen = await self._store.read(lambda connection: approvals.unopened(connection, ids, surface=surface, by=by))
+        unseen = await self._store.read(approvals.unopened, ids, surface=surface, by=by)
         for id in unseen:
             with suppress(NotFound):  # its session was deleted just now
                 await self.note(id, "opened", surface=surface, by=by)
 
     async def audit(self, *, after: int = 0, limit: int = 500, approval: str | None = None) -> Sequence[AuditEntry]:
         """Return lines of the audit log after the line *after*, in order."""
-        return await self._store.read(
-            lambda connection: audit.audit_entries(connection, after=after, limit=limit, approval=approval)
-        )
+        return await self._store.read(approvals.audit_entries, after=after, limit=limit, approval=approval)
 
     async def _check(self, decision: Decision) -> None:
         """Check corrected arguments, and what fills a form in, by their schema, unless the vote counts for nothing."""

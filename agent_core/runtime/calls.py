@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import structlog
@@ -19,14 +19,15 @@ from agent_core.agent.window import Window
 from agent_core.agents import LIST_RESOURCES, RENDER_TOOLS, SEARCH_TOOLS, Agent, ToolSpec, is_of_router
 from agent_core.channels import channel_of
 from agent_core.charts.made import MAX_RENDER, NewRender
-from agent_core.charts.rows import FoundRows, HandleOfRows, may_hold_rows, note_of, rows_in, without_notes
-from agent_core.clock import Clock
+from agent_core.charts.rows import FoundRows, may_hold_rows, note_of, rows_in, without_notes
 from agent_core.events import RenderShown
 from agent_core.hooks.chain import MAX_FORMS, Hooks, is_form
 from agent_core.messages import Actor, CallOutcome, File, Part, Render, Text, clean, text_of, visible
 from agent_core.net.sse import legible_text
 from agent_core.schemas import problems
+from agent_core.store import files, quotas
 from agent_core.store.log import RunRef
+from agent_core.store.store import Store
 from agent_core.tools import base as t
 from agent_core.tools.base import Done, ForeignError, render_id, router_tools, use
 from agent_core.tools.output import without_new_presets
@@ -110,15 +111,6 @@ ANSWERED = "Taken as the answer."
 _calls_log = structlog.get_logger("parley.calls")
 
 
-class ResultStore(Protocol):
-    """Store what results hold beyond what the model reads."""
-
-    async def put(self, session: int, mime: str, data: bytes, run: int, /) -> str: ...
-    async def keep_rows(self, run: RunRef, call: str, rows: FoundRows, data: bytes) -> HandleOfRows: ...
-    async def rows(self, session: int, handle: str) -> bytes: ...
-    async def get(self, blob: str, /) -> tuple[str, bytes]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a run works: the *address* of its session, if it has one, and who opened that."""
@@ -139,11 +131,10 @@ class Calls:
         *,
         window: Window,
         hooks: Hooks,
-        store: ResultStore,
-        clock: Clock,
+        store: Store,
     ) -> None:
         self._run, self._agent, self._place, self._toolset, self.hooks = run, agent, place, toolset, hooks
-        self._window, self._store, self._clock = window, store, clock
+        self._window, self._store = window, store
         self._left: set[asyncio.Future[t.Outcome]] = set()
 
     async def run(
@@ -217,7 +208,7 @@ class Calls:
             run=self._run.id,
             actor=asker,
             channel=channel_of(self._place.address, asker),
-            clock=self._clock,
+            clock=self._store.clock,
             progress=lambda text: emit(e.ToolProgress(call=call.call, text=clean(text))),
             tool_context=self._agent.tool_context,
             answer=answer,
@@ -226,18 +217,26 @@ class Calls:
         )
 
     async def _keep_file(self, data: bytes, mime: str, name: str) -> File:
-        return File(await self._store.put(self._run.session, mime, data, self._run.key), name, mime, len(data))
+        return File(await self._put(mime, data), name, mime, len(data))
+
+    async def _put(self, mime: str, data: bytes) -> str:
+        """Store bytes, which count as stored by the run, and return their blob id."""
+        return await self._store.write(quotas.put_blob, self._run.session, mime, data, self._run.key)
 
     async def _answered(self, call: CallState) -> t.ElicitationAnswer | None:
         """Return what people answered to the newest form of *call*, with what its tool kept for it."""
         if call.answer is None:
             return None
-        state = "" if call.answer.state is None else (await self._store.get(call.answer.state))[1].decode()
+        state = (
+            ""
+            if call.answer.state is None
+            else (await self._store.read(quotas.get_blob, call.answer.state))[1].decode()
+        )
         return t.ElicitationAnswer(call.answer.accepted, call.answer.content, state)
 
     async def _rows(self, handle: str) -> list[dict[str, Any]]:
         """Return kept rows of the session; raises `NotFound`."""
-        data = await self._store.rows(self._run.session, handle)
+        data = await self._store.read(files.rows, self._run.session, handle)
         return await asyncio.to_thread(msgspec.json.decode, data, type=list[dict[str, Any]])
 
     async def rule(self, calls: tuple[CallState, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
@@ -335,7 +334,7 @@ class Calls:
             return await self.result(spec, call, "failed", (Text(text),))
         ref = None
         if asks.state:
-            ref = await self._store.put(self._run.session, "text/plain", asks.state.encode(), self._run.key)
+            ref = await self._put("text/plain", asks.state.encode())
         return await self.hooks.form(call, asks, ref)
 
     async def result(
@@ -376,7 +375,8 @@ class Calls:
         """
         for part in parts:
             if isinstance(part, Text) and may_hold_rows(part.text) and (table := await _find_rows(part.text)):
-                return (Text(note_of(await self._store.keep_rows(self._run, call.call, *table))),)
+                kept = await self._store.write(files.keep_rows, self._run, call.call, *table)
+                return (Text(note_of(kept)),)
         return ()
 
     async def _completed(
@@ -398,7 +398,7 @@ class Calls:
         if length <= spec.result_limit:
             return end
         data = msgspec.json.encode(parts)
-        ref = await self._store.put(self._run.session, "application/json", data, self._run.key)
+        ref = await self._put("application/json", data)
         note = f"[Cut after {spec.result_limit} of {length} characters; the whole is kept as `{ref}`.]"
         cut = (*_first(parts, spec.result_limit), Text(note), *handle)
         return replace(end, parts=cut, truncated=True, ref=ref)

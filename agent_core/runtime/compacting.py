@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import islice
 from typing import Any
 
@@ -26,7 +25,7 @@ from agent_core.agent.entries import (
     tokens_of_prefix,
 )
 from agent_core.agent.history import PromptHistory, missed, shortfall
-from agent_core.agent.state import RunState
+from agent_core.agent.state import RunState, sum_of
 from agent_core.agent.strategy import Ask
 from agent_core.agent.window import Window
 from agent_core.agents import Agent, Snapshot, as_prompted
@@ -405,8 +404,8 @@ class _Summary:
     def add(self, usage: Usage) -> None:
         """Add what a call used."""
         listed = self.agent.listed(self.model)
-        self.cost = _plus(self.cost, models.cost(listed, usage))
-        self.uncached = _plus(self.uncached, models.uncached_cost(listed, usage))
+        self.cost = sum_of(self.cost, models.cost(listed, usage))
+        self.uncached = sum_of(self.uncached, models.uncached_cost(listed, usage))
         self.usage = usage if self.usage is None else self.usage + usage
 
     def spent(self) -> dict[str, Any]:
@@ -466,8 +465,3 @@ class SummaryAnswer:
 
 def _sum(entries: Sequence[WindowEntry]) -> int:
     return sum(entry.tokens for entry in entries)
-
-
-def _plus(total: str | None, more: str | None) -> str | None:
-    """Add decimals; a sum with an unknown part is itself unknown."""
-    return None if total is None or more is None else f"{Decimal(total) + Decimal(more):f}"

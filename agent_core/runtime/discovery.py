@@ -31,7 +31,6 @@ from agent_core.servers import (
     uses_login,
 )
 from agent_core.store import servers
-from agent_core.store import servers as rows
 from agent_core.store.servers import Claim, StoredServer
 from agent_core.store.store import Store
 from agent_core.traces import trace_of
@@ -133,7 +132,7 @@ class McpLogins:
             raise InvalidInput("ticket", "it is not that of a login at this server; begin one.") from None
         login = await self._here.complete(await self._filled(stored), pending, redirected)
         sealed, now = await self._sealed(login, _PURPOSE), self._store.clock.now()
-        work = partial(rows.keep_login, stored=stored, sealed=sealed, state=state_of(login), now=now)
+        work = partial(servers.keep_login, stored=stored, sealed=sealed, state=state_of(login), now=now)
         if not await self._store.write(work):
             raise LoginFailed(f"The MCP server `{stored.server.name}` was changed meanwhile; log in again.")
         _log.info("mcp.logged_in", server=stored.server.name, issuer=login.issuer)
@@ -144,8 +143,8 @@ class McpLogins:
 
         Raises `LoginFailed` when it is another one by then: what another operator has just begun is not ended.
         """
-        stored = await self._store.read(lambda connection: servers.find(connection, name))
-        if not await self._store.write(lambda connection: rows.drop_login(connection, stored)):
+        stored = await self._store.read(servers.find, name)
+        if not await self._store.write(servers.drop_login, stored):
             text = f"The login at the MCP server `{stored.server.name}` was renewed, or made again, meanwhile"
             raise LoginFailed(f"{text}: log out again if that one shall end too.")
         await self._servers.look()
@@ -199,7 +198,7 @@ class McpLogins:
 
     async def claim(self, server: str, spent: McpLogin, /) -> McpLogin | bool | None:
         sealed, now = await self._text_of(spent), self._store.clock.now()
-        claimed = await self._store.write(partial(rows.claim_login, server=server, spent=sealed, now=now))
+        claimed = await self._store.write(servers.claim_login, server=server, spent=sealed, now=now)
         if not isinstance(claimed, str):
             return claimed
         return await self._login(claimed)
@@ -208,9 +207,7 @@ class McpLogins:
         before, after = await self._text_of(spent), await self._sealed(new, _PURPOSE)
         state_before = self._state(server)
         state = structs.replace(state_of(new), lacks=state_before and state_before.lacks)
-        was_put = await self._store.write(
-            partial(rows.put_login, server=server, spent=before, sealed=after, state=state)
-        )
+        was_put = await self._store.write(servers.put_login, server=server, spent=before, sealed=after, state=state)
         await self._servers.look()
         return was_put
 
@@ -219,17 +216,17 @@ class McpLogins:
         if state_before is not None and state_before.lacks != scope:
             state = structs.replace(state_of(login), lacks=visible(scope)[: servers.MAX_ERROR])
             sealed = await self._text_of(login)
-            await self._changed(partial(rows.lack_login, server=server, login=sealed, state=state))
+            await self._changed(partial(servers.lack_login, server=server, login=sealed, state=state))
 
     async def end(self, server: str, spent: McpLogin, why: str, /) -> None:
         state = structs.replace(state_of(spent), ended=visible(why)[: servers.MAX_ERROR])
         sealed = await self._text_of(spent)
-        await self._changed(partial(rows.end_login, server=server, spent=sealed, state=state))
+        await self._changed(partial(servers.end_login, server=server, spent=sealed, state=state))
         _log.warning("mcp.login_ended", server=server, why=why, remedy=remedy_of(server))
 
     async def release(self, server: str, spent: McpLogin, /) -> None:
         sealed = await self._text_of(spent)
-        await self._store.write(partial(rows.release_login, server=server, spent=sealed))
+        await self._store.write(servers.release_login, server=server, spent=sealed)
 
     async def _changed(self, work: Callable[[Connection], None]) -> None:
         await self._store.write(work)
@@ -244,7 +241,7 @@ class McpLogins:
 
     async def _stored(self, name: str) -> StoredServer:
         """Return a server that may be logged in to; raises `NotFound`, `InvalidInput`."""
-        stored = await self._store.read(lambda connection: servers.find(connection, name))
+        stored = await self._store.read(servers.find, name)
         if not uses_login(stored.server):
             raise InvalidInput("id", f"the MCP server `{stored.server.name}` has its access by what is configured.")
         if not stored.server.enabled:
@@ -344,12 +341,12 @@ class Discovery:
         answer = await self._answer_of(stored.server)
         now = self._clock.now()
         if isinstance(answer, str):
-            await self._store.write(lambda connection: servers.failed(connection, claim, answer, now=now))
+            await self._store.write(servers.failed, claim, answer, now=now)
             if stored.error != answer:
                 remedy = "it is asked again by itself; `parley doctor` says how it is"
                 _log.warning("mcp.failing", server=stored.server.name, why=answer, remedy=remedy)
         else:
-            await self._store.write(lambda connection: servers.succeeded(connection, claim, answer, now=now))
+            await self._store.write(servers.succeeded, claim, answer, now=now)
             _report(stored, answer)
         await self._servers.look()
         self.wake()
@@ -392,7 +389,7 @@ class Discovery:
             now, due = self._clock.now(), await self._store.peek(servers.next_due)
             if due is None or due > now:
                 return
-            claim = await self._store.write(partial(servers.claim, now=now))
+            claim = await self._store.write(servers.claim, now=now)
             if claim is None:  # another process was first
                 return
             await self._room.acquire()
@@ -428,7 +425,7 @@ class Discovery:
         while self._noticed:
             name, now = self._noticed.pop(), self._clock.now()
             try:
-                await self._store.write(partial(servers.notice, name=name, now=now))
+                await self._store.write(servers.notice, name=name, now=now)
             except Unavailable:
                 self._noticed.add(name)
                 raise

@@ -1,10 +1,10 @@
-"""Pressure: how overloaded the event loop is. Under load text is passed on in larger pieces, not later."""
+"""Drive a run: ask the strategy, append what it announces, act, until the run waits or ends."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import structlog
@@ -39,11 +39,10 @@ from agent_core.agent.waiting import (
 )
 from agent_core.agent.window import Window
 from agent_core.agents import Agent, Snapshot
-from agent_core.clock import Clock
 from agent_core.controls import is_forced, listed, permitted
 from agent_core.engine.pool import Interrupt
 from agent_core.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
-from agent_core.hooks.chain import Hooks, saying
+from agent_core.hooks.chain import saying
 from agent_core.ids import new_id
 from agent_core.messages import (
     UNKNOWN_USAGE,
@@ -62,10 +61,12 @@ from agent_core.messages import (
 from agent_core.providers import base as p
 from agent_core.providers.base import MAX_CITATIONS, ModelDelta, Provider, Request, named, within
 from agent_core.providers.models import cost, find, uncached_cost
+from agent_core.runtime.approvals import Dispatcher
 from agent_core.runtime.calls import Calls
 from agent_core.runtime.compacting import Compactor, PromptCache, log_cache_notes, with_miss
 from agent_core.runtime.offers import Sources
 from agent_core.store.log import Appended, RunRef
+from agent_core.store.store import Store
 
 _EVERY = 0.05
 _TICK = 0.001
@@ -82,7 +83,9 @@ _MAX_PAUSE = 0.1
 
 
 class Pressure:
-    """Measures by how much timers of this loop are late, twenty times a second.
+    """How overloaded the event loop is. Under load text is passed on in larger pieces, not later.
+
+    It measures by how much timers of this loop are late, twenty times a second.
 
     *pause* is how many seconds to wait between two pieces of text: none while the loop keeps up, longer the later its
     timers are. A piece that waited includes the text that came meanwhile, at the cost of one. *observe* is called with
@@ -479,31 +482,14 @@ def _joined(pieces: list[NativePiece]) -> tuple[NativePiece, ...]:
 _log = structlog.get_logger("parley.drive")
 
 
-class RunLog(Protocol):
-    """Where a driver writes: facts to the log, live events to current readers."""
-
-    async def append(
-        self,
-        run: RunRef,
-        record: Sequence[FactBody],
-        announcement: Sequence[FactBody],
-        *,
-        after: int,
-        left: CarryOver = NO_CARRY_OVER,
-    ) -> Appended: ...
-
-    def show(self, run: RunRef, body: LiveBody) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Ports:
     """What a driver acts through."""
 
-    log: RunLog
+    store: Store
+    dispatcher: Dispatcher
     provider_for: Callable[[str], Provider]
     calls: Calls
-    hooks: Hooks
-    clock: Clock
     read_file: Callable[[str], Awaitable[bytes | None]]
     pressure: Pressure
     sources: Sources
@@ -528,7 +514,7 @@ class Driver:
         self._run, self._agent = run, agent
         self._state, self._window = state, window
         self._ports = ports
-        self._log, self._calls, self._clock = ports.log, ports.calls, ports.clock
+        self._store, self._calls = ports.store, ports.calls
         self._interrupt = interrupt
         self._held: list[FactBody] = []
         self._has_asked = False
@@ -585,18 +571,25 @@ class Driver:
         left = seen.inbox.carry_over if isinstance(move, Finish) else NO_CARRY_OVER
         facts = announce(move, seen, self._agent, self._displayed)
         self._interrupt.leaving = isinstance(move, (Finish, Wait))
-        written = await self._log.append(self._run, self._held, facts, after=self._state.seq, left=left)
+        written = await self._append(self._held, facts, left)
         self._interrupt.leaving &= written.announced
         await self._learn(written)
         log_cache_notes(self._run.id, written.fresh)
         return move, written
 
+    async def _append(
+        self, record: Sequence[FactBody], announcement: Sequence[FactBody] = (), left: CarryOver = NO_CARRY_OVER
+    ) -> Appended:
+        """Append; an end starts the session's next run here if there is room, or dispatches it. Raises `LostRun`."""
+        owner, then, after = self._ports.dispatcher.owner, self._ports.dispatcher.follow_end, self._state.seq
+        return await self._store.append(self._run, record, announcement, after=after, left=left, owner=owner, then=then)
+
     async def _record(self) -> None:
         """Append the held facts at once, announcing nothing: a sibling of the call that ended still runs."""
-        await self._learn(await self._log.append(self._run, self._held, (), after=self._state.seq))
+        await self._learn(await self._append(self._held))
 
     async def _read_news(self) -> None:
-        news = (await self._log.append(self._run, (), (), after=self._state.seq)).facts
+        news = (await self._append(())).facts
         self._state = self._state.apply(*news)
         self._window.apply(news)
 
@@ -621,7 +614,7 @@ class Driver:
     async def _take(self, move: Move, effects: AsyncGenerator[FactBody | LiveBody]) -> None:
         async for event in effects:
             if isinstance(event, LIVE_BODIES):
-                self._log.show(self._run, event)
+                self._store.show(self._run, event)
                 continue
             self._held.append(event)
             if isinstance(move, CallTools) and len(move.calls) > 1:
@@ -652,13 +645,13 @@ class Driver:
         is_ruled = bool(self._agent.hooks("PreResponse"))  # then nothing is shown before the hooks have ruled
         try:
             if move.delay and not self._interrupt.called:
-                await self._clock.sleep(move.delay)
+                await self._store.clock.sleep(move.delay)
             if not self._interrupt.called:
                 async with self._sending(move) as stream:
                     async for batch in stream:
                         deltas = answer.take(batch)
                         for delta in () if is_ruled else deltas:
-                            self._log.show(self._run, delta)
+                            self._store.show(self._run, delta)
                         if answer.ended or self._interrupt.called:
                             break
                         if deltas and (pause := self._ports.pressure.pause):
@@ -697,7 +690,7 @@ class Driver:
         for fact in facts:
             if isinstance(fact, MessageCompleted):
                 text = "" if fact.partial else text_of(fact.parts)
-                rulings, changed = await self._ports.hooks.before_answer(text) if text else ((), None)
+                rulings, changed = await self._calls.hooks.before_answer(text) if text else ((), None)
                 result += rulings
                 # Thinking and the model's own items were seen by no hook, whatever it says of the text.
                 fact = saying(fact, text if changed is None else changed)  # noqa: PLW2901 - the same fact, ruled
@@ -715,7 +708,7 @@ class Driver:
         try:
             if not move.calls:
                 message = message_id(self._run.id, 0)
-                for fact in await self._ports.hooks.before_start(message, self._state.waiting.start_hooks):
+                for fact in await self._calls.hooks.before_start(message, self._state.waiting.start_hooks):
                     yield fact
                 return
             async with aclosing(self._calls.rule(move.calls, self._state)) as facts:

@@ -424,13 +424,13 @@ class McpCatalog:
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[McpServerObject]:
         """Return servers, the oldest first, without the schemas of their tools."""
         after = cursor_key(cursor) or 0
-        page = await self._store.read(lambda connection: servers.listed(connection, limit=limit, after=after))
+        page = await self._store.read(servers.listed, limit=limit, after=after)
         await self._revisions.look()
         return Page(tuple(brief(self._shown(each)) for each in page.items), page.next_cursor)
 
     async def get(self, name: str) -> McpServerObject:
         """Return the server with this id or name; raises `NotFound`."""
-        stored = await self._store.read(lambda connection: servers.find(connection, name))
+        stored = await self._store.read(servers.find, name)
         await self._revisions.look()  # what is shown is in use here
         return self._shown(stored)
 
@@ -485,7 +485,7 @@ class McpCatalog:
         check_filed(wanted, check_url=self._check_url)
         private = [sealed(server, self._secrets) for server in wanted]
         if private or any(each.source == "file" for each in self._stored):
-            ended = await self._store.write(lambda connection: servers.sync_files(connection, private, now=now))
+            ended = await self._store.write(servers.sync_files, private, now=now)
             await self.look()
             self.logins.revoke_later(ended)
 
@@ -494,7 +494,7 @@ class McpCatalog:
         if self._discovery is None:
             raise InvalidInput("id", "this process does not connect to MCP servers.")
         now = self._store.clock.now()
-        await self._discovery.ask(await self._store.write(lambda connection: servers.take(connection, name, now=now)))
+        await self._discovery.ask(await self._store.write(servers.take, name, now=now))
         return await self.get(name)
 
     async def accept(self, name: str, digest: str | None = None) -> McpServerObject:

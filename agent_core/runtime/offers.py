@@ -379,7 +379,7 @@ class Sources:
         if not self._sources:
             return []
         place = SessionKey(run.session, run.session_id)
-        facts = await self._store.read(lambda connection: log.facts_at(connection, place, questions))
+        facts = await self._store.read(log.facts_at, place, questions)
         opening = _opening(run, agent, facts)
         if opening is None:
             return []

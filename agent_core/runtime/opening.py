@@ -37,7 +37,7 @@ from agent_core.runtime.roster import Prototype, Roster
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import MANY, CachedSession, SessionCache
 from agent_core.schemas import problems
-from agent_core.store import catalog, intake, queue
+from agent_core.store import catalog, intake, queue, sessions
 from agent_core.store.database import Database
 from agent_core.store.intake import Intake, Received, Refreeze, RefreezeReason, input_facts
 from agent_core.store.queue import RETRY_AFTER
@@ -293,7 +293,7 @@ class Openings:
                 with self._refusals.noted("session", prototype.agent.id, actor, origin):
                     if address is None and (refused := self._refusals.of("session", prototype.agent.id, actor, origin)):
                         raise refused
-                    opened = await self._store.open_session(opening, prototype.agent.snapshot)
+                    opened = await self._store.commit(None, sessions.open_or_find, opening, prototype.agent.snapshot)
             except StaleAgent:
                 self._roster.forget(agent)
                 continue
@@ -339,7 +339,8 @@ class Openings:
             cached = await self._cache.get(session)
             successor = await self._refreezing.successor(cached, "asked")
             try:
-                await self._store.refreeze(session, successor.wanted)
+                now = self._store.clock.now()
+                await self._store.commit(None, intake.ask_to_refreeze, session, successor.wanted, now=now)
             except StaleAgent:
                 self._refreezing.forget(cached)
             else:
@@ -364,7 +365,7 @@ class Openings:
 
             try:
                 with self._refusals.noted("message", cached.agent.id, inbound.actor, inbound.origin):
-                    done = await self._store.receive(cached.ref.id, wanted, self._finish, dispatch)
+                    done = await self._store.commit(dispatch, intake.receive, cached.ref.id, wanted, self._finish)
             except NotFound:
                 self._cache.forget(cached.ref.id)  # another process deleted it
                 raise
@@ -375,7 +376,7 @@ class Openings:
         """Return the receipt of an earlier use of a session's key; raises `IdempotencyMismatch`."""
         if inbound.key is None or inbound.key_scope != "session":
             return None
-        return await self._store.read(lambda connection: intake.seen(connection, inbound, cached.ref.key))
+        return await self._store.read(intake.seen, inbound, cached.ref.key)
 
     async def receive_first(self, agent: str, inbound: Inbound) -> Receipt:
         """Receive *inbound* in a new session of *agent*, opened in the same transaction; a known key opens none.
@@ -414,8 +415,8 @@ class Openings:
                     self._dispatch(cached, prepared, done)
 
             with self._refusals.noted("message", prototype.agent.id, inbound.actor, inbound.origin):
-                wanted = prepared.intake
-                done = await self._store.receive_first(opening, prototype.agent.snapshot, wanted, dispatch)
+                snapshot, wanted = prototype.agent.snapshot, prepared.intake
+                done = await self._store.commit(dispatch, intake.receive_first, opening, snapshot, wanted)
         await _let_ask(done)
         return done.receipt
 

@@ -11,8 +11,7 @@ from agent_core.errors import ConfigError, InvalidInput, NotFound, Unavailable
 from agent_core.objects import Page, SecretObject
 from agent_core.runtime.roster import cursor_key
 from agent_core.secrets import Secrets, Unreadable
-from agent_core.store import servers as rows
-from agent_core.store import tools
+from agent_core.store import servers, tools
 from agent_core.store.store import Store
 from agent_core.store.tools import RevisionKind
 from agent_core.traces import trace_of
@@ -112,7 +111,7 @@ class SecretValues:
             raise InvalidInput("value", f"1 to {MAX_VALUE:,} characters.")
         sealed = await asyncio.to_thread(self._sealer.seal, value, _purpose(name))
         now = self._store.clock.now()
-        work = partial(rows.put_secret, name=name, sealed=sealed, now=now, replace=replace)
+        work = partial(servers.put_secret, name=name, sealed=sealed, now=now, replace=replace)
         stored = await self._store.write(work)
         await self._revisions.look()
         return stored
@@ -120,17 +119,17 @@ class SecretValues:
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[SecretObject]:
         """Return secrets without their values, the oldest first."""
         after = cursor_key(cursor)
-        return await self._store.read(lambda connection: rows.listed_secrets(connection, limit=limit, after=after))
+        return await self._store.read(servers.listed_secrets, limit=limit, after=after)
 
     async def delete(self, name: str) -> None:
         """Delete a secret; raises `NotFound`, and `Conflict` while tools or servers refer to it."""
-        await self._store.write(lambda connection: rows.remove_secret(connection, name))
+        await self._store.write(servers.remove_secret, name)
 
     async def values(self, names: Collection[str]) -> Mapping[str, str]:
         """Return the values of *names* as they are now; raises `NotFound` and `Unreadable`, which name the remedy."""
         if not names:
             return {}
-        sealed = await self._store.peek(lambda connection: rows.sealed_secrets(connection, names))
+        sealed = await self._store.peek(servers.sealed_secrets, names)
         values: dict[str, str] = {}
         for name in names:
             if name not in sealed:

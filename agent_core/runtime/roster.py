@@ -1,4 +1,4 @@
-"""Changes of an agent's fields; pure."""
+"""The stored agents as this process can run them."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -117,7 +117,7 @@ class Roster:
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[AgentObject]:
         """Return agents, oldest first."""
         after = cursor_key(cursor) or 0
-        agents = await self._store.read(lambda connection: catalog.listed(connection, limit=limit, after=after))
+        agents = await self._store.read(catalog.listed, limit=limit, after=after)
         return replace(agents, items=tuple(map(self._public, agents.items)))
 
     async def get(self, name: str) -> AgentObject:
@@ -126,18 +126,14 @@ class Roster:
 
     async def find(self, name: str) -> StoredAgent:
         """Return the agent as it is stored, its secrets sealed; raises `NotFound`."""
-        return await self._store.peek(lambda connection: catalog.find(connection, name))
+        return await self._store.peek(catalog.find, name)
 
     async def create(self, definition: Definition) -> AgentObject:
         """Store a new agent; raises `InvalidInput`."""
         tools = await tools_with(self._toolset, Scope(), _exact(definition.tools))
         await self.servers.known(definition.mcp_servers)
         now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition, tools)
-        return self._public(
-            await self._store.write(
-                lambda connection: catalog.create(connection, sealed, channels=self._channels, now=now)
-            )
-        )
+        return self._public(await self._store.write(catalog.create, sealed, channels=self._channels, now=now))
 
     async def update(self, name: str, changes: dict[str, Any]) -> AgentObject:
         """Store *changes* (fields) as a new version; raises `NotFound`, `ManagedByFile`, `InvalidInput`.
@@ -172,9 +168,7 @@ class Roster:
         tools = await tools_with(self._toolset, Scope(), (name for each in definitions for name in _exact(each.tools)))
         await self.servers.known([name for each in definitions for name in each.mcp_servers])
         now, sealed = self._clock.now(), [self._filed(each, tools) for each in definitions]
-        await self._store.write(
-            lambda connection: catalog.sync_files(connection, sealed, channels=self._channels, now=now)
-        )
+        await self._store.write(catalog.sync_files, sealed, channels=self._channels, now=now)
 
     async def having(self, tool: str) -> Sequence[str]:
         """Return the names of the agents that new conversations have *tool* of, named, by a glob or by a setting."""
@@ -353,10 +347,6 @@ class Roster:
                 remedy = "send the channel's settings of this agent again, or run the version that wrote them"
                 _log.warning("agent.settings_unreadable", agent=agent.definition.name, error=str(fault), remedy=remedy)
         return replace(agent, definition=replace(readable, hooks=http.masked(readable.hooks)))
-
-    def listed(self, model: str) -> str:
-        """Return the name of *model*, `provider:name`, in the model table."""
-        return self._able(model).listed_as or model
 
     def _able(self, model: str) -> Abilities:
         provider = self._providers.get(model.partition(":")[0])

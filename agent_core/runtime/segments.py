@@ -15,13 +15,13 @@ from agent_core import events as e
 from agent_core.agent.snapshot import ContextSource
 from agent_core.agent.state import RunState, replay
 from agent_core.agent.strategy import Move
-from agent_core.agent.waiting import NO_CARRY_OVER, CallState, CarryOver
+from agent_core.agent.waiting import CallState
 from agent_core.agents import Agent, Snapshot
 from agent_core.channels import read_options
 from agent_core.controls import ABLE, Abilities, Controls, Defaults, Override, StepRule, check
 from agent_core.engine.pool import Interrupt, Segment
 from agent_core.errors import InvalidInput, LostRun, NotFound, Unavailable
-from agent_core.events import Fact, FactBody
+from agent_core.events import Fact
 from agent_core.hooks.chain import Hooks, Resolver
 from agent_core.messages import Text, clean
 from agent_core.providers.base import CallFailed, Encode, ModelDelta, Provider, Request, neutral
@@ -32,40 +32,12 @@ from agent_core.runtime.drive import Driver, Ports, Pressure
 from agent_core.runtime.offers import Sources, ToolNotes
 from agent_core.runtime.roster import Roster
 from agent_core.runtime.session_cache import CachedSession, SessionCache
-from agent_core.store import catalog, files, log, queue, quotas, reading, runs
-from agent_core.store import catalog as prompts
-from agent_core.store.log import Appended, RunRef, SessionKey
+from agent_core.store import catalog, deciding, files, log, queue, quotas, reading, runs
+from agent_core.store.log import RunRef, SessionKey
 from agent_core.store.queue import Due
 from agent_core.store.store import Store
 from agent_core.tools.toolset import Toolset
 from agent_core.traces import trace_of
-
-
-class DriverLog:
-    """The log as drivers write to it: an end starts the session's next run here if there is room, or dispatches it."""
-
-    def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
-        self._store, self._dispatcher = store, dispatcher
-        self.show = store.show
-        """Show a live event, see `Store.show`; text comes by the thousand."""
-
-    async def append(
-        self,
-        run: RunRef,
-        record: Sequence[FactBody],
-        announcement: Sequence[FactBody],
-        *,
-        after: int,
-        left: CarryOver = NO_CARRY_OVER,
-    ) -> Appended:
-        """Append for the driver of *run*, see `Store.append`; raises `LostRun`, `NewerRun`."""
-        owner = self._dispatcher.owner
-        return await self._store.append(
-            run, record, announcement, after=after, left=left, owner=owner, then=self._dispatch
-        )
-
-    def _dispatch(self, done: Appended) -> None:
-        self._dispatcher.dispatch(done.freed)
 
 
 class Segments:
@@ -83,34 +55,27 @@ class Segments:
         context_sources: Sequence[ContextSource] = (),
     ) -> None:
         self._store, self._cache, self._roster, self._resolvers = store, cache, roster, resolvers
-        self._providers, self._toolset, self._dispatcher = providers, toolset, dispatcher
+        self._toolset, self._dispatcher = toolset, dispatcher
         self.sources = Sources(store, context_sources, ToolNotes(toolset, roster.servers))
-        self._log = DriverLog(store, dispatcher)
         self.pressure = Pressure(store.counters.late.observe)
         self._prompt_cache = PromptCache()
-        ask = partial(provider_for, providers)
-        self.compactor = Compactor(ask, store.clock, self._file, self._prompt_cache)
-
-    def stop(self) -> None:
-        """Measure no more."""
-        self.pressure.stop()
+        self._provider_for = partial(provider_for, providers)
+        self.compactor = Compactor(self._provider_for, store.clock, self._file, self._prompt_cache)
 
     async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         now, worker = self._store.clock.now(), self._dispatcher.worker
-        return await self._store.read(
-            lambda connection: queue.due(connection, now, owner=worker, expire_after=expire_after, limit=limit)
-        )
+        return await self._store.read(queue.due, now, owner=worker, expire_after=expire_after, limit=limit)
 
     async def take(self, run: int, cause: str, *, expire_after: int, epoch: int | None = None) -> RunRef | None:
-        owner = self._dispatcher.worker
-        return (await self._store.resume(run, cause, owner=owner, expire_after=expire_after, epoch=epoch)).started
+        resume = partial(runs.resume, cause=cause, expire_after=expire_after, epoch=epoch, now=self._store.clock.now())
+        return (await self._store.commit(None, resume, run, owner=self._dispatcher.worker)).started
 
     async def give_back(self, run: RunRef) -> None:
-        await self._store.write(lambda connection: queue.give_back_run(connection, run))
+        await self._store.write(queue.give_back_run, run)
         self.wake_elsewhere(run.key)
 
     async def leave(self) -> int:
-        released = await self._store.write(lambda connection: queue.leave(connection, self._dispatcher.worker))
+        released = await self._store.write(queue.leave, self._dispatcher.worker)
         for run in released:
             self.wake_elsewhere(run)
         return len(released)
@@ -121,15 +86,15 @@ class Segments:
 
     async def tidy(self) -> None:
         now = self._store.clock.now()
-        await self._store.write(lambda connection: quotas.reap(connection, now))
-        await self._store.write(lambda connection: files.sweep(connection, now))
-        if await self._store.read(prompts.is_any_dropped):
-            await self._store.write(lambda connection: prompts.settle_prompts(connection, now))
-            await self._store.write(lambda connection: prompts.set_aside_prompts(connection, now))
+        await self._store.write(quotas.reap, now)
+        await self._store.write(files.sweep, now)
+        if await self._store.read(catalog.is_any_dropped):
+            await self._store.write(catalog.settle_prompts, now)
+            await self._store.write(catalog.set_aside_prompts, now)
         await self._cache.tidy()
 
     async def next_deadline(self, after: int) -> int | None:
-        return await self._store.read(lambda connection: queue.next_deadline(connection, after))
+        return await self._store.read(queue.next_deadline, after)
 
     def send_heartbeat(self, run: RunRef) -> None:
         self._store.show(run, e.Heartbeat())
@@ -174,8 +139,7 @@ class Segments:
     def calls(self, run: RunRef, agent: Agent, cached: CachedSession) -> Calls:
         """Return what runs the calls of *run*, which is one of the session *cached*."""
         place, hooks = Place(cached.ref.address, cached.opener), self.hooks(run, agent)
-        window, clock = cached.window, self._store.clock
-        return Calls(run, agent, place, self._toolset, window=window, hooks=hooks, store=self._store, clock=clock)
+        return Calls(run, agent, place, self._toolset, window=cached.window, hooks=hooks, store=self._store)
 
     def hooks(self, run: RunRef, agent: Agent) -> Hooks:
         """Return the hooks of *run*."""
@@ -183,28 +147,26 @@ class Segments:
         return Hooks(agent, session=run.session_id, run=run.id, resolvers=self._resolvers, run_info=run_info)
 
     def driver(self, run: RunRef, agent: Agent, cached: CachedSession, state: RunState, interrupt: Interrupt) -> Driver:
-        calls = self.calls(run, agent, cached)
         ports = Ports(
-            log=self._log,
-            provider_for=lambda model: provider_for(self._providers, model),
-            calls=calls,
-            hooks=calls.hooks,
-            clock=self._store.clock,
+            store=self._store,
+            dispatcher=self._dispatcher,
+            provider_for=self._provider_for,
+            calls=self.calls(run, agent, cached),
             read_file=self._file,
             pressure=self.pressure,
             sources=self.sources,
-            snapshot=self._snapshot,
+            snapshot=self._snapshot_of,
             compactor=self.compactor,
             prompt_cache=self._prompt_cache,
         )
         return Driver(run, agent, state=state, window=cached.window, ports=ports, interrupt=interrupt)
 
-    async def _snapshot(self, name: str) -> Snapshot:
-        return await self._store.read(lambda connection: catalog.snapshot(connection, name))
+    async def _snapshot_of(self, name: str) -> Snapshot:
+        return await self._store.read(catalog.snapshot, name)
 
     async def _file(self, name: str) -> bytes | None:
         try:
-            return (await self._store.get(name))[1]
+            return (await self._store.read(quotas.get_blob, name))[1]
         except NotFound:
             return None
 
@@ -217,7 +179,7 @@ class Segments:
             if run.options is None:
                 return own
             return msgspec.structs.replace(own, overrides=overrides, asked_with=asked_with)
-        snapshot = await self._snapshot(run.snapshot)
+        snapshot = await self._snapshot_of(run.snapshot)
         agent = await self._roster.agent(own.id, own.version, own.definition, snapshot, overrides)
         return msgspec.structs.replace(agent, asked_with=asked_with)
 
@@ -354,7 +316,7 @@ class Outputs:
         """Complete calls of *run* with *outputs*, all of them or none; see `Core.submit`."""
         if not 1 <= len(outputs) <= MAX_OUTPUTS:
             raise InvalidInput("outputs", f"between 1 and {MAX_OUTPUTS} outputs.")
-        ref, calls = await self._store.read(lambda connection: _calls(connection, run))
+        ref, calls = await self._store.read(_calls, run)
         open_calls = {call.call: call for call in calls if call.status == "pending" and call.on == "client"}
         cached = await self._cache.get(ref.session_id, ref)
         agent = await self._segments.agent_of(ref, cached)
@@ -367,9 +329,8 @@ class Outputs:
             self._end(calls_of, agent, open_calls[output.call] if are_open else None, output) for output in outputs
         )
         ends = await asyncio.gather(*pending)
-        await self._store.submit(
-            run, ends, changes.facts, changes.tool_context, lambda done: self._dispatcher.dispatch(done.run)
-        )
+        submit = partial(deciding.submit, tool_context=changes.tool_context, now=self._store.clock.now())
+        await self._store.commit(self._dispatcher.go_on, submit, run, ends, changes.facts)
 
     async def _end(
         self, calls: Calls, agent: Agent, call: CallState | None, output: ToolOutput

@@ -1,6 +1,6 @@
 """What the API asks of the core beside runs: conversations, lists, files, costs, health."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
@@ -18,9 +18,7 @@ from agent_core.objects import ConversationObject, Feedback, MessageObject, Page
 from agent_core.quotas import Origin
 from agent_core.runtime.access import PAUSES, retried
 from agent_core.runtime.roster import cursor_key
-from agent_core.store import catalog, changes, conversations, files, listing, sessions
-from agent_core.store import conversations as branching
-from agent_core.store import conversations as recent
+from agent_core.store import catalog, changes, conversations, files, listing, quotas, sessions
 from agent_core.store.changes import Also
 from agent_core.store.database import Pooled
 from agent_core.store.files import NewFile
@@ -49,9 +47,7 @@ class Costs:
         Raises `UnknownCursor`.
         """
         after = cursor_key(cursor)
-        return await self._store.read(
-            lambda connection: listing.costs(connection, by, wanted, limit=limit, after=after)
-        )
+        return await self._store.read(listing.costs, by, wanted, limit=limit, after=after)
 
 
 class SentFiles:
@@ -85,7 +81,7 @@ class SentFiles:
         if mime not in accept:
             raise InvalidInput("file", f"files of the type {mime} are not taken here.")
         now, least = self._store.clock.now(), least_kept(data, mime)
-        await self._store.read(lambda connection: files.check_room(connection, agent, actor, origin, least, now=now))
+        await self._store.read(files.check_room, agent, actor, origin, least, now=now)
         whose = "operator" if origin.is_operator else actor.kind  # an operator may name any actor
         owner = f"address:{origin.address}" if origin.is_anonymous else f"{whose}:{actor.id}"
         file = await self._reader.read(data, name=name, mime=mime, owner=owner)
@@ -101,15 +97,15 @@ class SentFiles:
             origin=origin,
         )
         now = self._store.clock.now()
-        return await self._store.write(lambda connection: files.add(connection, new, now=now))
+        return await self._store.write(files.add, new, now=now)
 
     async def find(self, id: str) -> tuple[FileObject, ...]:
         """Return the file *id* in each place where it is, the oldest first; raises `NotFound`."""
-        return await self._store.read(lambda connection: files.find(connection, id))
+        return await self._store.read(files.find, id)
 
     async def data(self, file: FileObject) -> bytes:
         """Return the bytes of *file*; raises `NotFound`."""
-        return (await self._store.get(file.id))[1]
+        return (await self._store.read(quotas.get_blob, file.id))[1]
 
 
 class CoreHealth:
@@ -125,7 +121,7 @@ class CoreHealth:
     async def figures(self) -> Figures:
         """Return the open runs and live workers of all processes."""
         now = self._store.clock.now()
-        return await self._store.read(lambda connection: figures(connection, now))
+        return await self._store.read(figures, now)
 
     @property
     def pool(self) -> Pooled | None:
@@ -162,7 +158,8 @@ class OperatorReplies:
         message = e.MessageCompleted(
             message=new_id("msg"), role="assistant", parts=(Text(text),), stop="done", actor=by
         )
-        done = await self._store.reply(session, message, key=key, also=also)
+        now = self._store.clock.now()
+        done = await self._store.commit(None, changes.reply, session, message, key=key, also=also, now=now)
         assert done.reply is not None
         return message_object(done.reply)
 
@@ -194,7 +191,7 @@ class Renders:
 
         A fork shows what it copied under the same id.
         """
-        return await self._store.read(lambda connection: listing.render(connection, id, wanted))
+        return await self._store.read(listing.render, id, wanted)
 
 
 MAX_SESSIONS, MAX_FACTS = 5_000, 250_000
@@ -216,7 +213,7 @@ class Listing:
     async def newest(self, wanted: Wanted, *, limit: int = 50, cursor: str | None = None) -> Page[SessionObject]:
         """Return sessions, the newest first."""
         before = cursor_key(cursor)
-        return await self._store.read(lambda connection: listing.listed(connection, wanted, limit=limit, before=before))
+        return await self._store.read(listing.listed, wanted, limit=limit, before=before)
 
     async def find(
         self, wanted: Wanted, words: str | None = None, *, limit: int = 50, cursor: str | None = None
@@ -229,11 +226,9 @@ class Listing:
         """
         before, sought = _moment(cursor), frozenset((words or "").casefold().split()[:MAX_WORDS])
         maximum = (MAX_OWN if wanted.own else MAX_SESSIONS) if sought else limit
-        rows = await self._store.read(
-            lambda connection: listing.recent(connection, wanted, limit=maximum + 1, before=before)
-        )
+        rows = await self._store.read(listing.recent, wanted, limit=maximum + 1, before=before)
         keys, looked = await self._matching(rows[:maximum], sought, limit, own=wanted.own)
-        objects = await self._store.read(lambda connection: listing.objects(connection, keys))
+        objects = await self._store.read(listing.objects, keys)
         end = rows[looked - 1].moment if looked < len(rows) and looked else None
         return Page(tuple(objects), f"{end.at}.{end.key}" if end else None)
 
@@ -245,9 +240,7 @@ class Listing:
             return [row.moment.key for row in rows], len(rows)
         keys, looked, facts = list[int](), 0, 0
         for some in _portions(rows):
-            texts = await self._store.read(
-                lambda connection, some=some: listing.words_in(connection, some, words, own=own)
-            )
+            texts = await self._store.read(listing.words_in, some, words, own=own)
             for row in some:
                 looked, facts = looked + 1, facts + row.facts
                 if all(word in row.words or word in texts.get(row.moment.key, ()) for word in words):
@@ -288,52 +281,42 @@ _PAUSES = PAUSES[:6]
 """Seconds before each attempt at a session whose runs are ending: 1.5 in all, for a person waits."""
 
 
-class Sessions(Protocol):
-    """What is done with any session; the core does it."""
-
-    async def stop_session(self, session: str, *, by: Actor, reason: str | None = None) -> object:
-        """Stop the runs of *session*; raises `NotFound`."""
-        ...
-
-    async def delete_session(self, id: str) -> None:
-        """Remove a session and its log; raises `NotFound`, `SessionBusy`."""
-        ...
-
-
 class OwnConversations:
-    """The sessions of one person, as that person has them."""
+    """The sessions of one person, as that person has them; *stop* and *delete* are what the core does with any."""
 
-    def __init__(self, store: Store, all_sessions: Sessions) -> None:
-        self._store, self._listing, self._all = store, Listing(store), all_sessions
+    def __init__(
+        self, store: Store, *, stop: Callable[..., Awaitable[object]], delete: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._store, self._listing, self._stop, self._delete = store, Listing(store), stop, delete
 
     async def find(
         self, wanted: Wanted, words: str | None = None, *, limit: int = 50, cursor: str | None = None
     ) -> Page[ConversationObject]:
         """Return conversations, those with the latest activity first; with *words* those in which each is found."""
         page = await self._listing.find(wanted, words, limit=limit, cursor=cursor)
-        described = await self._store.read(lambda connection: conversations.described(connection, page.items))
+        described = await self._store.read(conversations.described, page.items)
         return Page(described, page.next_cursor)
 
     async def ratings(self, id: str, by: Actor) -> Page[Feedback]:
         """Return what *by* thinks of the answers of a session, the newest first."""
-        return Page(await self._store.read(lambda connection: changes.feedback_of_actor(connection, id, by)), None)
+        return Page(await self._store.read(changes.feedback_of_actor, id, by), None)
 
     async def start_of(self, id: str, *, last: int) -> int:
         """Return the seq after which the *last* newest messages of a session follow, 0 for the whole log.
 
         No run is open there: what follows can be read as a log of its own. Raises `NotFound`.
         """
-        return await self._store.read(lambda connection: recent.start_of(connection, id, last=last))
+        return await self._store.read(conversations.start_of, id, last=last)
 
     async def earlier(self, id: str, *, last: int, before: int) -> tuple[int, list[Fact]]:
         """Return where the page of the *last* messages before seq *before* begins, as `start_of`, and its facts."""
-        return await self._store.read(lambda connection: recent.recent_page(connection, id, last=last, before=before))
+        return await self._store.read(conversations.recent_page, id, last=last, before=before)
 
     async def branch(self, id: str, message: str, *, by: Actor, origin: Origin) -> str:
-        """Let a session go on as a copy that ends before *message*, and return its id; see `branching.branch`."""
+        """Let a session go on as a copy that ends before *message*, and return its id; see `conversations.branch`."""
         now = self._store.clock.now()
         return await self._store.write(
-            lambda connection: branching.branch(
+            lambda connection: conversations.branch(
                 connection, sessions.hold(connection, id), message, by=by, origin=origin, now=now
             )
         )
@@ -352,11 +335,11 @@ class OwnConversations:
 
         Raises `NotFound`, `SessionBusy`.
         """
-        for name in await self._store.read(lambda connection: branching.related(connection, id)):
+        for name in await self._store.read(conversations.related, id):
             with suppress(NotFound):  # deleted by someone else just now
-                await self._all.delete_session(name)
+                await self._delete(name)
         await retried(self._store.clock, partial(self._stop_and_delete, id, by), _PAUSES)
 
     async def _stop_and_delete(self, id: str, by: Actor) -> None:
-        await self._all.stop_session(id, by=by, reason=REASON)
-        await self._all.delete_session(id)
+        await self._stop(id, by=by, reason=REASON)
+        await self._delete(id)

@@ -4,7 +4,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from agent_core.agent.entries import Encode
 from agent_core.agent.state import RunState, replay
@@ -46,7 +45,7 @@ class SessionCache:
         Of loads at the same time the first that is done is kept, for all: a driver may move its window by then.
         """
         if (cached := self._current(session, run)) is None:
-            loaded = await self._store.read(lambda connection: reading.load(connection, session))
+            loaded = await self._store.read(reading.load, session)
             built = await self._built(loaded)
             cached = self._current(session, run) or self.keep(built)
         self._cache.move_to_end(session)
@@ -82,14 +81,14 @@ class SessionCache:
     async def tidy(self) -> None:
         """Remove the sessions that any process has redacted or deleted since they were loaded."""
         versions = {name: cached.ref.redactions for name, cached in self._cache.items()}
-        for name in await self._store.read(lambda connection: sessions.outdated(connection, versions)):
+        for name in await self._store.read(sessions.outdated, versions):
             if (cached := self._cache.get(name)) is not None and cached.ref.redactions == versions[name]:
                 self.forget(name)
 
     async def state_of(self, cached: CachedSession, run: RunRef) -> RunState:
         """Return *run*'s state; the session's window is brought up to the same fact."""
         seen = cached.window.seq
-        own, inputs, missed = await self._store.read(partial(reading.of_run, run=run, seen=seen))
+        own, inputs, missed = await self._store.read(reading.of_run, run=run, seen=seen)
         cached.window.apply(log.up_to_unknown(missed, seen))
         state = replay(run.id, [fact for fact in own if fact.seq <= cached.window.seq])
         return state.for_inputs(inputs).at(cached.window.seq)

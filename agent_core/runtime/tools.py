@@ -3,15 +3,15 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
 import structlog
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 from sqlalchemy import Connection
 
-from agent_core.agents import DefinedTool, ToolDefinition, ToolObject, ToolVersion
+from agent_core.agents import DefinedTool, ToolDefinition, ToolObject, ToolSpec, ToolVersion
 from agent_core.clock import Clock
 from agent_core.controls import check_tool_context, hint
 from agent_core.errors import InvalidInput, ManagedByFile, NotFound, UnknownCursor
@@ -225,16 +225,14 @@ class ToolCatalog:
 
     async def versions(self, name: str) -> Sequence[ToolVersion]:
         """Return the versions of a defined tool, the newest first; none of one without a definition."""
-        tool = self._defined((await self._find(name))[0])
-        return (
-            () if tool is None else await self._store.read(lambda connection: definitions.versions(connection, tool.id))
-        )
+        tool = self._stored.get((await self._find(name))[0])
+        return () if tool is None else await self._store.read(definitions.versions, tool.id)
 
     async def create(self, definition: ToolDefinition) -> ToolObject:
         """Store a new tool; raises `InvalidInput`."""
         await self.check(definition)
         now = self._store.clock.now()
-        made = await self._store.write(lambda connection: definitions.create(connection, definition, now=now))
+        made = await self._store.write(definitions.create, definition, now=now)
         await self._revisions.look()
         return await self.get(made.id)
 
@@ -277,7 +275,7 @@ class ToolCatalog:
         One whose file is gone is removed, unless the files are not *whole*: what a broken one defines is not known.
         """
         now = self._store.clock.now()
-        await self._store.write(lambda connection: definitions.sync_files(connection, wanted, whole=whole, now=now))
+        await self._store.write(definitions.sync_files, wanted, whole=whole, now=now)
         await self._revisions.look()
 
     async def check(self, definition: ToolDefinition) -> None:
@@ -290,14 +288,14 @@ class ToolCatalog:
     async def check_filed(self, definition: ToolDefinition) -> None:
         """Do as `check`, for a definition of a file: it cannot take the place of a tool that the API defined."""
         await self.check(definition)
-        stored = self._defined(definition.name)
+        stored = self._stored.get(definition.name)
         if stored is not None and stored.source == "api":
             raise definitions.of_api(definition.name)
 
     async def faults(self, name: str) -> Sequence[str]:
         """Return what keeps the calls of a tool from working now, a sentence each; raises `NotFound`."""
         name, tools = await self._find(name)
-        tool = self._defined(name)
+        tool = self._stored.get(name)
         if tool is None:
             return ()
         try:
@@ -331,13 +329,10 @@ class ToolCatalog:
                     return tool.definition.name, tools
         raise NotFound("tool", name, _meant(name, tools))
 
-    def _defined(self, name: str) -> DefinedTool | None:
-        return self._stored.get(name)
-
     async def _editable(self, name: str) -> DefinedTool:
         await self._revisions.look()
         name, _ = await self._find(name)
-        tool = self._defined(name)
+        tool = self._stored.get(name)
         if tool is None:
             place = self._places().get(name)
             comes = f"comes from {place}: change it there" if place else "has no stored definition"
@@ -369,7 +364,8 @@ class ToolCatalog:
         before, tools = self._made.tools, dict[str, Tool]()
         for name, tool in self._stored.items():
             try:
-                inner = self._inner(tool.definition, base)
+                factory = self._kinds.get(tool.definition.kind)
+                inner = None if factory is None else factory.tool(tool.definition, base)
             except Exception as error:  # noqa: BLE001 - one that an older version stored keeps no other from working
                 _log.warning("tool.unusable", tool=name, error=str(error), remedy="change its definition")
                 continue
@@ -382,23 +378,16 @@ class ToolCatalog:
                 tools[name] = CatalogTool(tool.definition, inner)
         return tools
 
-    def _inner(self, definition: ToolDefinition, base: Mapping[str, Tool]) -> Tool | None:
-        factory = self._kinds.get(definition.kind)
-        return None if factory is None else factory.tool(definition, base)
-
     def _object(self, name: str, tools: Mapping[str, Tool]) -> ToolObject:
-        tool, stored = tools.get(name), self._defined(name)
+        tool, stored = tools.get(name), self._stored.get(name)
         place = self._places().get(name)
-        if isinstance(tool, CatalogTool) and stored is not None:
-            return _of_defined(stored, tool.inner, place)
-        if tool is not None:
-            return _of_spec(tool, place)
+        if tool is not None and (stored is None or not isinstance(tool, CatalogTool)):
+            return _of_spec(tool.spec, place)
         assert stored is not None
-        return _of_defined(stored, None, place)
+        return _of_defined(stored, tool.inner if isinstance(tool, CatalogTool) else None, place)
 
 
-def _of_spec(tool: Tool, place: str | None) -> ToolObject:
-    spec = tool.spec
+def _of_spec(spec: ToolSpec, place: str | None) -> ToolObject:
     return ToolObject(
         id=spec.name,
         name=spec.name,
@@ -421,31 +410,31 @@ def _of_spec(tool: Tool, place: str | None) -> ToolObject:
 
 def _of_defined(stored: DefinedTool, inner: Tool | None, place: str | None) -> ToolObject:
     made = stored.definition
-    spec = None if inner is None else inner.spec
-    return ToolObject(
+    spec = ToolSpec(
+        name=made.name,
+        description=made.description,
+        parameters=made.parameters or {},
+        effect=made.effect or "write",
+        concurrency_safe=bool(made.concurrency_safe),
+        **{
+            name: getattr(made, name)
+            for name in ("title", "title_done", "idempotent", "untrusted", "resource", "pinned")
+        },
+    )
+    return replace(
+        _of_spec(spec if inner is None else inner.spec, place),
         id=stored.id,
         name=made.name,
-        title=made.title if spec is None else spec.title,
-        title_done=made.title_done if spec is None else spec.title_done,
         kind=made.kind,
-        description=made.description if spec is None else spec.description,
-        parameters=(made.parameters or {}) if spec is None else spec.parameters,
-        effect=(made.effect or "write") if spec is None else spec.effect,
-        idempotent=made.idempotent if spec is None else spec.idempotent,
-        concurrency_safe=bool(made.concurrency_safe) if spec is None else spec.concurrency_safe,
         timeout_s=made.timeout_s,
-        result_limit=made.result_limit if spec is None else spec.result_limit,
+        result_limit=made.result_limit,
         preset=made.preset,
         output=made.output,
         context=made.context,
-        untrusted=made.untrusted if spec is None else spec.untrusted,
-        resource=made.resource if spec is None else spec.resource,
-        pinned=made.pinned if spec is None else spec.pinned,
         config=made.config,
         tests=made.tests,
         version=stored.version,
         source=stored.source,
-        place=place,
         available=inner is not None,
     )
 
@@ -453,10 +442,6 @@ def _of_defined(stored: DefinedTool, inner: Tool | None, place: str | None) -> T
 def _meant(name: str, tools: Mapping[str, Tool]) -> str:
     likely = hint(name, tools).strip(" ()")
     return f"{likely[0].upper()}{likely[1:]}" if likely else ""
-
-
-def _nowhere() -> Mapping[str, str]:
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,7 +454,7 @@ class ToolPorts:
     as a client of OAuth, an address of HTTPS.
     """
 
-    places: Callable[[], Mapping[str, str]] = field(default=_nowhere)
+    places: Callable[[], Mapping[str, str]] = dict
     fetch: Fetch | None = None
     mcp: McpConnections | None = None
     mcp_stdio: bool = False

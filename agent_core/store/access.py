@@ -21,6 +21,7 @@ from agent_core.objects import (
     SigningKey,
     StoredKey,
 )
+from agent_core.store.database import page_of, required
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT, ApiKeyRow, KeptRow, OperationRow, RevocationRow, SigningKeyRow
 
@@ -51,18 +52,13 @@ def usable_keys(connection: Connection) -> list[StoredKey]:
 
 def listed_keys(connection: Connection, *, limit: int, after: int | None) -> Page[KeyObject]:
     """Return up to *limit* keys, the revoked ones too, oldest first, with a row's key above *after*."""
-    query = select(KEY).where(KEY.c.project == DEFAULT_PROJECT).order_by(KEY.c.key).limit(limit + 1)
-    rows = connection.execute(query if after is None else query.where(KEY.c.key > after)).all()
-    cursor = str(rows[limit - 1].key) if len(rows) > limit else None
-    return Page(tuple(_stored(row).object for row in rows[:limit]), cursor)
+    query = select(KEY).where(KEY.c.project == DEFAULT_PROJECT)
+    return page_of(connection, query, KEY.c.key, lambda row: _stored(row).object, limit=limit, after=after)
 
 
 def find_key(connection: Connection, id: str) -> StoredKey:
     """Return the key *id*, revoked or not; raises `NotFound`."""
-    row = connection.execute(select(KEY).where(KEY.c.id == id)).first()
-    if row is None:
-        raise NotFound("key", id)
-    return _stored(row)
+    return _stored(required(connection.execute(select(KEY).where(KEY.c.id == id)), "key", id))
 
 
 def change_key(connection: Connection, id: str, changes: KeyChanges) -> StoredKey:
@@ -103,10 +99,7 @@ def _usable(connection: Connection, id: str) -> StoredKey:
 
 def _set(connection: Connection, id: str, values: dict[str, Any]) -> StoredKey:
     change = update(KEY).where(KEY.c.id == id, KEY.c.revoked_at.is_(None)).values(values).returning(KEY)
-    row = connection.execute(change).first()
-    if row is None:
-        raise NotFound("key", id)
-    return _stored(row)
+    return _stored(required(connection.execute(change), "key", id))
 
 
 def _stored(row: Any) -> StoredKey:
@@ -177,18 +170,13 @@ def revocations_since(connection: Connection, at: int) -> list[Revocation]:
 
 def listed_revocations(connection: Connection, *, limit: int, before: int | None) -> Page[Revocation]:
     """Return up to *limit* revocations, newest first, with a row's key below *before*."""
-    query = select(REVOCATION).order_by(REVOCATION.c.key.desc()).limit(limit + 1)
-    rows = connection.execute(query if before is None else query.where(REVOCATION.c.key < before)).all()
-    cursor = str(rows[limit - 1].key) if len(rows) > limit else None
-    return Page(tuple(_revocation(row) for row in rows[:limit]), cursor)
+    query, key = select(REVOCATION), REVOCATION.c.key
+    return page_of(connection, query, key, _revocation, limit=limit, after=before, is_newest_first=True)
 
 
 def find_revocation(connection: Connection, id: str) -> Revocation:
     """Return the revocation *id*; raises `NotFound`."""
-    row = connection.execute(select(REVOCATION).where(REVOCATION.c.id == id)).first()
-    if row is None:
-        raise NotFound("revocation", id)
-    return _revocation(row)
+    return _revocation(required(connection.execute(select(REVOCATION).where(REVOCATION.c.id == id)), "revocation", id))
 
 
 def tidy_revocations(connection: Connection, before: int) -> None:
@@ -233,10 +221,7 @@ def every_signing_key(connection: Connection) -> list[SigningKey]:
 
 def listed_signing_keys(connection: Connection, *, limit: int, after: int | None) -> Page[SigningKey]:
     """Return up to *limit* keys, oldest first, with a row's key above *after*."""
-    query = select(SIGNING_KEY).order_by(SIGNING_KEY.c.key).limit(limit + 1)
-    rows = connection.execute(query if after is None else query.where(SIGNING_KEY.c.key > after)).all()
-    cursor = str(rows[limit - 1].key) if len(rows) > limit else None
-    return Page(tuple(_signing_key(row) for row in rows[:limit]), cursor)
+    return page_of(connection, select(SIGNING_KEY), SIGNING_KEY.c.key, _signing_key, limit=limit, after=after)
 
 
 def remove_signing_key(connection: Connection, id: str) -> None:

@@ -10,13 +10,12 @@ from sqlalchemy import Connection, Select, bindparam, func, insert, select, upda
 
 from agent_core import events as e
 from agent_core.agent.waiting import call_key
-from agent_core.errors import NotFound
 from agent_core.events import Fact, FactBody
 from agent_core.messages import Actor
 from agent_core.objects import ApprovalObject, ApprovalStatus, AuditEntry, AuditKind, Page, Vote
 from agent_core.store import log
 from agent_core.store.catalog import AGENT
-from agent_core.store.database import literal
+from agent_core.store.database import literal, page_of, required
 from agent_core.store.log import RUN, SESSION, RunRef, SessionKey, table_of
 from agent_core.store.tables import DEFAULT_PROJECT, ApprovalRow, AuditRow
 
@@ -24,18 +23,18 @@ _AUDIT = table_of(AuditRow)
 _ADD = insert(_AUDIT).values({x.name: bindparam(f"b_{x.name}") for x in _AUDIT.c if x.name != "key"})
 
 
-def add_entry(
+def note(
     connection: Connection,
     names: tuple[str, str, str],
     kind: AuditKind,
     *,
     now: int,
-    actor: Actor | None,
-    surface: str | None,
-    place: str | None,
-    data: dict[str, Any] | None,
+    actor: Actor | None = None,
+    surface: str | None = None,
+    place: str | None = None,
+    data: dict[str, Any] | None = None,
 ) -> None:
-    """Add a line about the approval, session and run of these *names*."""
+    """Add a line to the audit log, about the approval, session and run of these *names*."""
     approval, session, run = names
     connection.execute(
         _ADD,
@@ -52,6 +51,11 @@ def add_entry(
             "b_data": msgspec.json.encode(data) if data else None,
         },
     )
+
+
+def names_of(approval: ApprovalObject) -> tuple[str, str, str]:
+    """Return the names that a line about *approval* has."""
+    return approval.id, approval.session, approval.run
 
 
 def has_entry(
@@ -165,10 +169,7 @@ def digest(tool: str, arguments: dict[str, Any]) -> str:
 
 def find(connection: Connection, id: str) -> Held:
     """Return the approval named *id*; raises `NotFound`."""
-    row = connection.execute(_BY_ID, {"b_id": id}).first()
-    if row is None:
-        raise NotFound("approval", id)
-    return _held(row)
+    return _held(required(connection.execute(_BY_ID, {"b_id": id}), "approval", id))
 
 
 def listed(
@@ -182,7 +183,7 @@ def listed(
     after: int | None,
 ) -> Page[ApprovalObject]:
     """Return up to *limit* approvals, oldest first, with a key above *after*."""
-    query: Select[Any] = _SELECT.order_by(APPROVAL.c.key).limit(limit + 1)
+    query: Select[Any] = _SELECT
     state = literal("open") if status == "open" else status
     wanted = {APPROVAL.c.status: state, SESSION.c.id: session, RUN.c.id: run}
     for column, value in wanted.items():
@@ -191,11 +192,7 @@ def listed(
         of = select(AGENT.c.key).where(AGENT.c.id == owner.agent).correlate(None).scalar_subquery()
         query = query.where(SESSION.c.actor == owner.actor, SESSION.c.actor_kind.in_(owner.kinds))
         query = query.where(SESSION.c.agent == of)
-    if after is not None:
-        query = query.where(APPROVAL.c.key > after)
-    rows = connection.execute(query).all()
-    cursor = str(rows[limit - 1].key) if len(rows) > limit else None
-    return Page(tuple(_held(row).object for row in rows[:limit]), cursor)
+    return page_of(connection, query, APPROVAL.c.key, lambda row: _held(row).object, limit=limit, after=after)
 
 
 def versions(connection: Connection) -> dict[str, str]:
@@ -255,7 +252,7 @@ def settle(
     if not _write(connection, held, status, remembered=remembered, now=now, by=by, reason=reason):
         return None
     assert status != "open"
-    note(connection, seen, status, now=now, actor=by, surface=surface, data=_audited(seen, reason))
+    note(connection, names_of(seen), status, now=now, actor=by, surface=surface, data=_audited(seen, reason))
     return e.ApprovalDecided(
         approval=seen.id,
         call=seen.call,
@@ -301,7 +298,7 @@ def seen(
     """Record where an approval was shown, once per person and place; raises `NotFound`."""
     approval = find(connection, id).object
     if not has_entry(connection, id, kind, actor=by, surface=surface, place=place):
-        note(connection, approval, kind, now=now, actor=by, surface=surface, place=place)
+        note(connection, names_of(approval), kind, now=now, actor=by, surface=surface, place=place)
 
 
 def unopened(connection: Connection, ids: Collection[str], *, surface: str, by: Actor) -> list[str]:
@@ -309,22 +306,6 @@ def unopened(connection: Connection, ids: Collection[str], *, surface: str, by: 
     query = select(APPROVAL.c.id).where(APPROVAL.c.id.in_(ids), APPROVAL.c.status == literal("open"))
     opened = having_entry(connection, ids, "opened", actor=by, surface=surface, place=None)
     return [id for id in connection.execute(query).scalars() if id not in opened]
-
-
-def note(
-    connection: Connection,
-    approval: ApprovalObject,
-    kind: AuditKind,
-    *,
-    now: int,
-    actor: Actor | None = None,
-    surface: str | None = None,
-    place: str | None = None,
-    data: dict[str, Any] | None = None,
-) -> None:
-    """Add a line to the audit log."""
-    names = (approval.id, approval.session, approval.run)
-    add_entry(connection, names, kind, now=now, actor=actor, surface=surface, place=place, data=data)
 
 
 def _audited(seen: ApprovalObject, reason: str | None) -> dict[str, Any]:
@@ -367,7 +348,7 @@ def _ask(connection: Connection, run: RunRef, body: e.ApprovalRequested, *, now:
         "deliver_to": list(body.deliver_to),
     }
     names = (body.approval, run.session_id, run.id)
-    add_entry(connection, names, "requested", now=now, actor=body.by, surface=None, place=None, data=data)
+    note(connection, names, "requested", now=now, actor=body.by, data=data)
 
 
 def _write(

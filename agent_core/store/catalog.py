@@ -11,11 +11,11 @@ from sqlalchemy.exc import IntegrityError
 
 from agent_core.agents import Compaction, Controls, Definition, Limits, Persona, Snapshot, ToolSpec, spread
 from agent_core.channels import ChannelConflict, Channels, known_fields
-from agent_core.errors import ConfigError, InvalidInput, ManagedByFile, NotFound, SessionOpen
+from agent_core.errors import ConfigError, InvalidInput, ManagedByFile, SessionOpen
 from agent_core.ids import new_id
 from agent_core.objects import AgentObject, Page
 from agent_core.quotas import AddressQuota, Quota, VisitorQuota
-from agent_core.store.database import Statement
+from agent_core.store.database import Statement, required
 from agent_core.store.log import RUN, SESSION, table_of
 from agent_core.store.tables import (
     DEFAULT_PROJECT,
@@ -88,18 +88,12 @@ def ping(connection: Connection) -> None:
 
 def find(connection: Connection, name: str, project: int = DEFAULT_PROJECT) -> StoredAgent:
     """Return the agent with this id or name; raises `NotFound`."""
-    row = _FIND.run(connection, b_project=project, b_name=name).first()
-    if row is None:
-        raise NotFound("agent", name)
-    return _stored(row)
+    return _stored(required(_FIND.run(connection, b_project=project, b_name=name), "agent", name))
 
 
 def key_of(connection: Connection, name: str, project: int = DEFAULT_PROJECT) -> int:
     """Return the key of the agent with this id or name; raises `NotFound`."""
-    row = _KEY.run(connection, b_project=project, b_name=name).first()
-    if row is None:
-        raise NotFound("agent", name)
-    return row.key
+    return required(_KEY.run(connection, b_project=project, b_name=name), "agent", name).key
 
 
 def listed(connection: Connection, *, limit: int, after: int, project: int = DEFAULT_PROJECT) -> Page[AgentObject]:

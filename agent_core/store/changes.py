@@ -18,7 +18,6 @@ from agent_core.messages import Actor, Part, text_of
 from agent_core.objects import ENDED, Feedback, Rating
 from agent_core.quotas import Origin
 from agent_core.store import log, quotas, runs, sessions
-from agent_core.store import runs as notes
 from agent_core.store.codes import CODES
 from agent_core.store.database import Statement
 from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
@@ -187,7 +186,7 @@ def correct(
         facts = _write(connection, ref, [(target.run, body)], now)
         seq = facts[0].seq
         if target.run is None and target.taken:
-            notes.change_notes(connection, ref.key, add=[seq])
+            runs.change_notes(connection, ref.key, add=[seq])
     _remember(connection, ref, key, "correct", seq)
     return Changed(seq, facts)
 
@@ -223,7 +222,7 @@ def retract(
         bodies.append(e.ContextAdded(source="note", text=_note(by, current)))
     facts = _write(connection, ref, [(target.run, body) for body in bodies], now)
     if target.run is None:
-        notes.change_notes(connection, ref.key, add=[facts[-1].seq] if target.taken else [], drop=gone)
+        runs.change_notes(connection, ref.key, add=[facts[-1].seq] if target.taken else [], drop=gone)
     _remember(connection, ref, key, "retract", facts[0].seq)
     done = None if target.taken else _cancel(connection, target, facts, by=by, finish=finish, owner=owner, now=now)
     return Changed(facts[0].seq, [*facts, *done.facts] if done else facts, done)
@@ -239,7 +238,7 @@ def add_context(
     if ref.closed:
         raise SessionClosed(f"Session `{ref.id}` is closed; open a new one.")
     facts = _write(connection, ref, [(None, body) for body in context_facts(context)], now)
-    notes.change_notes(connection, ref.key, add=[fact.seq for fact in facts])
+    runs.change_notes(connection, ref.key, add=[fact.seq for fact in facts])
     seq = facts[-1].seq if facts else ref.newest
     _remember(connection, ref, key, "context", seq)
     return Changed(seq, facts)
@@ -268,7 +267,7 @@ def reply(
     note = reply_fact(message.actor, text_of(message.parts))
     facts = _write(connection, ref, [(None, message), (busy[0] if busy else None, note)], now)
     if busy is None:
-        notes.change_notes(connection, ref.key, add=[facts[1].seq])
+        runs.change_notes(connection, ref.key, add=[facts[1].seq])
     _remember(connection, ref, name, "reply", facts[0].seq)
     if also is not None:
         also(connection, session, now)

@@ -9,15 +9,42 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from sqlalchemy import ColumnElement, Connection, Engine, create_engine, event, literal_column
+from sqlalchemy import ColumnElement, Connection, Engine, Select, create_engine, event, literal_column
 from sqlalchemy.engine import Row, result_tuple
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql import ClauseElement
 
-from agent_core.errors import Unavailable
+from agent_core.errors import NotFound, Unavailable
+from agent_core.objects import Page
 
 T = TypeVar("T")
+
+
+def required(rows: Any, kind: str, name: str) -> Any:
+    """Return the first of *rows*; raises `NotFound` when there is none, for the *kind* of thing called *name*."""
+    row = rows.first()
+    if row is None:
+        raise NotFound(kind, name)
+    return row
+
+
+def page_of(
+    connection: Connection,
+    query: Select[*tuple[Any, ...]],
+    key: ColumnElement[int],
+    make: Callable[[Any], T],
+    *,
+    limit: int,
+    after: int | None,
+    is_newest_first: bool = False,
+) -> Page[T]:
+    """Return up to *limit* of the rows of *query*, as *make* returns each, by their *key*, from beyond *after* on."""
+    query = query.order_by(key.desc() if is_newest_first else key).limit(limit + 1)
+    if after is not None:
+        query = query.where(key < after if is_newest_first else key > after)
+    rows = connection.execute(query).all()
+    return Page(tuple(map(make, rows[:limit])), str(rows[limit - 1].key) if len(rows) > limit else None)
 
 
 class Database(Protocol):

@@ -15,9 +15,7 @@ from agent_core.errors import AlreadyDecided, InvalidInput
 from agent_core.events import Fact, FactBody
 from agent_core.messages import Actor
 from agent_core.objects import ApprovalObject, Decider, Decision, Vote, may_respond
-from agent_core.store import approvals, log, runs
-from agent_core.store import approvals as audit
-from agent_core.store import queue as due
+from agent_core.store import approvals, log, queue, runs
 from agent_core.store.approvals import Held
 from agent_core.store.log import RUN, RunRef, SessionKey
 
@@ -146,7 +144,7 @@ def _hand(connection: Connection, run: RunRef, tool_context: dict[str, Any]) -> 
 
 def _woken(connection: Connection, run: RunRef, now: int) -> int | None:
     """Mark *run* due if it waits, and return it for the caller to wake."""
-    return run.key if due.wake(connection, run.key, now) else None
+    return run.key if queue.wake(connection, run.key, now) else None
 
 
 def _note(
@@ -154,8 +152,8 @@ def _note(
 ) -> None:
     """Record a vote that did not count, once per person and surface: repeated clicks add nothing."""
     by, surface = decision.by.actor, decision.surface
-    if not audit.has_entry(connection, seen.id, kind, actor=by, surface=surface, place=None):
-        approvals.note(connection, seen, kind, now=now, actor=by, surface=surface)
+    if not approvals.has_entry(connection, seen.id, kind, actor=by, surface=surface, place=None):
+        approvals.note(connection, approvals.names_of(seen), kind, now=now, actor=by, surface=surface)
 
 
 def _check(seen: ApprovalObject, decision: Decision) -> None:
@@ -198,7 +196,9 @@ def _counted(connection: Connection, held: Held, run: RunRef, decision: Decision
     seen, actor = held.object, decision.by.actor
     approvals.keep_votes(connection, held)
     data = {"arguments": seen.arguments, "votes": yes}
-    approvals.note(connection, seen, "voted", now=now, actor=actor, surface=decision.surface, data=data)
+    approvals.note(
+        connection, approvals.names_of(seen), "voted", now=now, actor=actor, surface=decision.surface, data=data
+    )
     fact = e.ApprovalVoted(
         approval=seen.id,
         call=seen.call,

@@ -13,8 +13,6 @@ from agent_core.agent.waiting import DENIED
 from agent_core.messages import MAX_NAME, legible
 from agent_core.store import files, quotas, sessions
 from agent_core.store import files as results
-from agent_core.store import quotas as blobs
-from agent_core.store import quotas as spending
 from agent_core.store.access import OPERATION, REVOCATION
 from agent_core.store.approvals import APPROVAL
 from agent_core.store.codes import TYPES
@@ -291,7 +289,7 @@ def redact(connection: Connection, session: str, who: ForgottenPerson) -> Redact
     files.remove(connection, ref.key, traces.files)
     results.remove_results(connection, ref.key, runs)
     scrub = partial(scrubbed, who=who)  # what is kept of others' runs may name the person
-    blobs.rewrite_blobs(connection, ref.key, scrub)
+    quotas.rewrite_blobs(connection, ref.key, scrub)
     results.rewrite_results(connection, ref.key, scrub)
     connection.execute(delete(_RECEIPT).where(_RECEIPT.c.run.in_(runs), _RECEIPT.c.message.in_(traces.messages)))
     connection.execute(update(RUN).where(RUN.c.key.in_(runs)).values(options=None))
@@ -316,7 +314,7 @@ def forget(connection: Connection, who: ForgottenPerson, opened: Collection[str]
     files.forget(connection, who.id)
     quotas.give_back_comments(connection, who.id)
     quotas.forget(connection, who.id)
-    spending.forget_actor(connection, who.id)
+    quotas.forget_actor(connection, who.id)
     return connection.execute(delete(_FEEDBACK).where(_FEEDBACK.c.actor == who.id)).rowcount
 
 

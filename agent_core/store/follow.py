@@ -1,7 +1,7 @@
 """The one reader. From any cursor: the later facts once, the open messages whole, then new events."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import AsyncGenerator, Sequence
+from typing import Protocol
 
 from sqlalchemy import Connection
 
@@ -14,7 +14,6 @@ from agent_core.store.database import Statement
 from agent_core.store.log import RUN
 from agent_core.store.store import Store
 
-T = TypeVar("T")
 _PAGE = 500
 _OPEN = Statement(runs.open_roots(RUN.c.id, RUN.c.status))
 _SETTLED = (*e.TERMINAL, e.RunWaiting)
@@ -27,12 +26,6 @@ _STATUS = {
     e.RunWaiting.type: "waiting",
 }
 _WAITING = ("waiting", "requires_action")
-
-
-class Read(Protocol):
-    """Runs a function that reads the log."""
-
-    def __call__(self, work: Callable[[Connection], T]) -> Awaitable[T]: ...
 
 
 class Watch(Protocol):
@@ -132,7 +125,7 @@ async def follow(
     """
     subscriber = store.add_reader(session)
     try:
-        reader = _Reader(store, session, after, store.peek if is_short else store.read)
+        reader = _Reader(store, session, after, is_short=is_short)
         while not watch.done:
             subscriber.begin()
             await store.reach(session, 0)
@@ -170,7 +163,7 @@ def follow_answer(store: Store, receipt: Receipt) -> AsyncGenerator[list[Event]]
 
 async def follow_run(store: Store, run: str, *, after: int) -> AsyncGenerator[list[Event]]:
     """Yield batches of the events of a root run and its descendants, until it ends or waits. Raises `NotFound`."""
-    ref, _ = await store.read(lambda connection: runs.find(connection, run))
+    ref, _ = await store.read(runs.find, run)
     async for batch in follow(store, ref.session_id, after=max(after, ref.first_seq - 1), watch=WatchRun(run)):
         yield batch
 
@@ -178,8 +171,8 @@ async def follow_run(store: Store, run: str, *, after: int) -> AsyncGenerator[li
 class _Reader:
     """A cursor in one session's log."""
 
-    def __init__(self, store: Store, session: str, after: int, read: Read) -> None:
-        self._store, self._session, self._seq, self._read = store, session, after, read
+    def __init__(self, store: Store, session: str, after: int, *, is_short: bool) -> None:
+        self._store, self._session, self.seq, self._is_short = store, session, after, is_short
         self._page_read: list[Fact] = []
         self._ended: set[str] = set()
 
@@ -187,8 +180,8 @@ class _Reader:
         """Yield the facts that are in the log, page by page; *watch* gets the open runs with the last page."""
         more = True
         while more and not watch.done:
-            facts, self._seq, open_runs = await self._read(self._page)
-            self._read = self._store.read
+            read, self._is_short = self._store.peek if self._is_short else self._store.read, False
+            facts, self.seq, open_runs = await read(self._page)
             more = open_runs is None
             self._page_read = facts or self._page_read
             wanted = list(watch.see(facts))
@@ -197,20 +190,16 @@ class _Reader:
             if wanted:
                 yield wanted
 
-    @property
-    def seq(self) -> int:
-        return self._seq
-
     def unread(self, events: Sequence[Event]) -> Sequence[Event] | None:
         """Return the facts of *events* beyond the cursor, and move it; live events are outdated and left out.
 
         None when a fact is missing between them, which can happen with several processes: the log has it.
         """
-        facts = {x.seq: x for x in events if isinstance(x, Fact) and x.seq > self._seq}
-        newest = max(facts, default=self._seq)
-        if newest - self._seq != len(facts):
+        facts = {x.seq: x for x in events if isinstance(x, Fact) and x.seq > self.seq}
+        newest = max(facts, default=self.seq)
+        if newest - self.seq != len(facts):
             return None
-        self._seq = newest
+        self.seq = newest
         return [facts[seq] for seq in sorted(facts)]
 
     def still_open(self, messages: list[Live]) -> list[Live]:
@@ -231,14 +220,14 @@ class _Reader:
         facts: list[Event] = []
         for event in events:
             if isinstance(event, Fact):
-                if event.seq <= self._seq:
+                if event.seq <= self.seq:
                     self._ended -= _ends((event,))
                     continue
-                if event.seq > self._seq + 1:
-                    missing = await self._store.read(self._gap(event.seq))
+                if event.seq > self.seq + 1:
+                    missing = await self._store.read(self._gap, event.seq)
                     self._ended |= _ends(missing)
                     facts += missing
-                self._seq = event.seq
+                self.seq = event.seq
             elif event.run in self._ended or getattr(event.body, "message", None) in self._ended:
                 continue
             facts.append(event)
@@ -247,18 +236,16 @@ class _Reader:
     def _page(self, connection: Connection) -> tuple[list[Fact], int, dict[str, str] | None]:
         """Return the next facts, how far they reach, and the open runs once that is the end."""
         ref = sessions.find(connection, self._session)
-        if self._seq > ref.newest:
-            raise UnknownCursor("after", f"the newest seq of session `{ref.id}` is {ref.newest}, not {self._seq}.")
-        facts, reached = log.facts_page(connection, ref.session_key, self._seq, _PAGE)
+        if self.seq > ref.newest:
+            raise UnknownCursor("after", f"the newest seq of session `{ref.id}` is {ref.newest}, not {self.seq}.")
+        facts, reached = log.facts_page(connection, ref.session_key, self.seq, _PAGE)
         if reached < ref.newest:
             return facts, reached, None
         return facts, reached, {row.id: row.status for row in _OPEN.run(connection, b_session=ref.key)}
 
-    def _gap(self, before: int) -> Callable[[Connection], list[Fact]]:
-        after = self._seq
-        return lambda connection: log.facts_between(
-            connection, sessions.find(connection, self._session).session_key, after, before
-        )
+    def _gap(self, connection: Connection, before: int) -> list[Fact]:
+        place = sessions.find(connection, self._session).session_key
+        return log.facts_between(connection, place, self.seq, before)
 
 
 def _ends(facts: Sequence[Fact]) -> set[str]:

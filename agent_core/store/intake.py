@@ -15,11 +15,7 @@ from agent_core.events import Fact, FactBody
 from agent_core.messages import File, Part, text_of
 from agent_core.objects import Receipt
 from agent_core.quotas import Spending, key_of
-from agent_core.store import catalog, files, log, quotas, runs, sessions
-from agent_core.store import queue as limits
-from agent_core.store import quotas as spending
-from agent_core.store import runs as notes
-from agent_core.store import runs as steering
+from agent_core.store import catalog, files, log, queue, quotas, runs, sessions
 from agent_core.store.catalog import keep_snapshot
 from agent_core.store.codes import CODES
 from agent_core.store.database import Statement, literal
@@ -261,7 +257,7 @@ def _place(
 ) -> Received:
     """Add the message to the active run or open a run for it, by its overlap policy."""
     inbound, busy = intake.inbound, runs.active(connection, session.key)
-    queued = limits.queued_in(connection, session.key)
+    queued = queue.queued_in(connection, session.key)
     if (wanted := intake.refreeze) is not None:
         is_busy = busy is not None or queued > 0
         if moves(session, wanted, after=intake.after, is_busy=is_busy):
@@ -270,13 +266,13 @@ def _place(
         return _join(connection, session, intake, busy[0])
     if inbound.overlap == "reject" and (busy or queued):
         raise SessionBusy(f"Session `{session.id}` is answering; send again when it is idle, or use another `overlap`.")
-    if refusal := intake.refusal or limits.refusal_of(session.id, queued):
+    if refusal := intake.refusal or queue.refusal_of(session.id, queued):
         raise refusal
     stopped = None
     if busy and inbound.overlap == "interrupt":
         request = e.RunCancelling(by=inbound.actor, reason=INTERRUPTED)
         stopped = runs.cancel(connection, *busy, request, finish=finish, owner=None, now=intake.now)
-        busy, queued = runs.active(connection, session.key), limits.queued_in(connection, session.key)
+        busy, queued = runs.active(connection, session.key), queue.queued_in(connection, session.key)
     free = busy is None and not queued
     if stopped is None:
         return _open_run(connection, session, intake, charged, free=free)
@@ -333,15 +329,15 @@ def receive_first(connection: Connection, opening: sessions.NewSession, snapshot
 def _join(connection: Connection, session: sessions.SessionRef, intake: Intake, run: RunRef) -> Received:
     """Add the message to the active run, whose next step consumes it; refuse it when too many wait for that."""
     steered = _STEERED.run(connection, b_session=session.key, b_run=run.key, b_first=run.first_seq).scalar_one()
-    waiting, inbound = steered + limits.queued_in(connection, session.key), intake.inbound
-    if refusal := limits.refusal_of(session.id, waiting):
+    waiting, inbound = steered + queue.queued_in(connection, session.key), intake.inbound
+    if refusal := queue.refusal_of(session.id, waiting):
         raise refusal
     body = _received(intake)
     drafts: list[tuple[RunRef | None, FactBody]] = [(run, each) for each in (*context_facts(inbound.context), body)]
     first = log.take_seqs(connection, session.key, len(drafts))
     facts = log.write(connection, session.session_key, first, drafts, now=intake.now)
     if inbound.tool_context:
-        steering.keep_steering(connection, run, facts[-1].seq, inbound.tool_context, waiting=steered)
+        runs.keep_steering(connection, run, facts[-1].seq, inbound.tool_context, waiting=steered)
     receipt = _keep_receipt(connection, session, intake, run, facts[-1].seq)
     return Received(receipt=receipt, facts=facts)
 
@@ -354,7 +350,7 @@ def _open_run(
     free_here = free and intake.owner is not None
     missed = log.facts_between(connection, session.session_key, intake.after, first) if free_here else []
     may_start = free_here and log.is_whole(missed, intake.after, first)
-    starts = may_start and limits.admits(connection, session.agent, session.bounds.max_runs)
+    starts = may_start and queue.admits(connection, session.agent, session.bounds.max_runs)
     if intake.new_prefix:
         catalog.keep_snapshot(connection, intake.snapshot, is_held=True)
     run = _draft(session, intake, charged, epoch=1 if starts else 0)
@@ -364,7 +360,7 @@ def _open_run(
     count = len(opening)
     frozen = runs.freeze(connection, run, session.prefix) if starts else []
     if starts:
-        begun = e.RunStarted(epoch=1, notes=notes.consume_notes(connection, session.key, session.noted))
+        begun = e.RunStarted(epoch=1, notes=runs.consume_notes(connection, session.key, session.noted))
         opening = [*opening, begun, *frozen]
     is_announced = starts and intake.foresees(session, freezes=bool(frozen))
     bodies = [*opening, *intake.step] if is_announced else opening
@@ -404,7 +400,7 @@ def _draft(session: sessions.SessionRef, intake: Intake, charged: bytes | None, 
         queued_at=intake.now,
         charged=charged,
         redactions=session.redactions,
-        asker=spending.asker_of(inbound.actor),
+        asker=quotas.asker_of(inbound.actor),
         address=session.address,
     )
 

@@ -27,15 +27,14 @@ from sqlalchemy import (
 )
 
 from agent_core import events as e
-from agent_core.errors import NotFound
 from agent_core.messages import Actor, CostFilter, CostGroup, CostItem, Usage, text_of
 from agent_core.objects import ACTIVE, Page, RenderObject, SessionObject, SessionStatus
 from agent_core.quotas import NANO
-from agent_core.store import conversations as branching
+from agent_core.store import conversations
 from agent_core.store.catalog import AGENT
 from agent_core.store.codes import CODES
 from agent_core.store.conversations import BRANCH
-from agent_core.store.database import Statement, literals
+from agent_core.store.database import Statement, literals, page_of, required
 from agent_core.store.log import EVENT, RENDER, RUN, SESSION
 from agent_core.store.quotas import SPENDING, SUMS, TOKENS
 from agent_core.store.tables import DEFAULT_PROJECT
@@ -156,20 +155,13 @@ class Candidate(msgspec.Struct, frozen=True):
 
 def get(connection: Connection, session: str) -> SessionObject:
     """Return the session as clients read it; raises `NotFound`."""
-    row = _OBJECT.run(connection, b_id=session).first()
-    if row is None:
-        raise NotFound("session", session)
-    return _object(row)
+    return _object(required(_OBJECT.run(connection, b_id=session), "session", session))
 
 
 def listed(connection: Connection, wanted: Wanted, *, limit: int, before: int | None) -> Page[SessionObject]:
     """Return up to *limit* sessions, the newest first, with a key below *before*."""
-    query = filtered(_objects(), wanted).order_by(SESSION.c.key.desc()).limit(limit + 1)
-    if before is not None:
-        query = query.where(SESSION.c.key < before)
-    rows = connection.execute(query).all()
-    cursor = str(rows[limit - 1].key) if len(rows) > limit else None
-    return Page(tuple(_object(row) for row in rows[:limit]), cursor)
+    query = filtered(_objects(), wanted)
+    return page_of(connection, query, SESSION.c.key, _object, limit=limit, after=before, is_newest_first=True)
 
 
 def recent(connection: Connection, wanted: Wanted, *, limit: int, before: Moment | None) -> list[Candidate]:
@@ -288,7 +280,7 @@ def filtered(query: Select[*tuple[Any, ...]], wanted: Wanted) -> Select[*tuple[A
     if wanted.kinds is not None:
         query = query.where(SESSION.c.actor_kind.in_(wanted.kinds))
     if wanted.own:
-        query = query.where(branching.findable())
+        query = query.where(conversations.findable())
     if wanted.unrevoked:
         query = query.where(~exists().where(_REVOKED.c.kind == "session", _REVOKED.c.subject == SESSION.c.id))
     if wanted.agent is not None:
@@ -340,9 +332,8 @@ def render(connection: Connection, id: str, wanted: Wanted) -> RenderObject:
     )
     columns = (SESSION.c.id.label("session_id"), RUN.c.id.label("run_id"), EVENT.c.time, EVENT.c.data)
     query = select(*columns).select_from(placed).where(RENDER.c.id == id)
-    row = connection.execute(filtered(query, wanted).order_by(RENDER.c.session, RENDER.c.seq).limit(1)).first()
-    if row is None:
-        raise NotFound("render", id)
+    query = filtered(query, wanted).order_by(RENDER.c.session, RENDER.c.seq).limit(1)
+    row = required(connection.execute(query), "render", id)
     fact = _DECODER.decode(row.data)
     return RenderObject(
         id=id,

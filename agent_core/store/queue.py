@@ -378,7 +378,7 @@ def wake(connection: Connection, key: int, now: int) -> bool:
 
 def note_news(connection: Connection, key: int) -> None:
     """Have the driver of a running run stop and read the news, even if no call reaches it."""
-    set_deadline(connection, key, _NEWS)
+    connection.execute(_SET, {"b_key": key, "b_due": _NEWS})
 
 
 def failed_resumes(connection: Connection, run: RunRef) -> int:
@@ -410,17 +410,17 @@ _LOCK_CLASS = 7_275_539
 """Tells our locks from other advisory ones; the second number of each is the agent's key."""
 
 _LOCK = select(func.pg_advisory_xact_lock(literal(_LOCK_CLASS), cast(bindparam("b_agent"), Integer)))
-_LIMITS_QUEUED = (RUN.c.parent.is_(None), RUN.c.status == literal("queued"))  # and of `ix_run_queued_root`
+_IS_QUEUED_ROOT = (RUN.c.parent.is_(None), RUN.c.status == literal("queued"))  # and of `ix_run_queued_root`
 _RUNNING = (
     select(func.count())
     .select_from(RUN)
     .where(IS_OPEN, RUN.c.status == literal("running"), RUN.c.parent.is_(None), RUN.c.agent == bindparam("b_agent"))
 )
 
-IS_NEXT = (IS_OPEN, *_LIMITS_QUEUED, IS_FREE, IS_FIRST)
-_LIMITS_NEXT = of_agent(RUN.c.key, where=(*IS_NEXT, RUN.c.agent == bindparam("b_agent"), RUN.c.due_at.is_(None)))
+IS_NEXT = (IS_OPEN, *_IS_QUEUED_ROOT, IS_FREE, IS_FIRST)
+_NEXT_OF_AGENT = of_agent(RUN.c.key, where=(*IS_NEXT, RUN.c.agent == bindparam("b_agent"), RUN.c.due_at.is_(None)))
 _IN_SESSION = Statement(
-    select(func.count()).select_from(RUN).where(RUN.c.session == bindparam("b_session"), *_LIMITS_QUEUED)
+    select(func.count()).select_from(RUN).where(RUN.c.session == bindparam("b_session"), *_IS_QUEUED_ROOT)
 )
 _WAITING = select(func.count()).select_from(RUN).where(IS_OPEN, RUN.c.status == literal("queued"))
 
@@ -434,16 +434,16 @@ def admits(connection: Connection, agent: int, cap: int | None, *, run: int | No
         return True
     if connection.dialect.name == "postgresql":  # on SQLite there is one writer anyway
         connection.execute(_LOCK, {"b_agent": agent})
-    free = cap - _running(connection, agent)
+    free: int = cap - connection.execute(_RUNNING, {"b_agent": agent}).scalar_one()
     if free <= 0:
         return False
-    first = connection.execute(_LIMITS_NEXT, {"b_agent": agent, "b_limit": free}).scalars().all()
+    first = connection.execute(_NEXT_OF_AGENT, {"b_agent": agent, "b_limit": free}).scalars().all()
     return run in first or len(first) < free
 
 
 def first_waiting(connection: Connection, agent: int) -> int | None:
     """Return the key of the agent's run that is to start next, of those that wait for nothing but room."""
-    return connection.execute(_LIMITS_NEXT, {"b_agent": agent, "b_limit": 1}).scalar()
+    return connection.execute(_NEXT_OF_AGENT, {"b_agent": agent, "b_limit": 1}).scalar()
 
 
 def queued_in(connection: Connection, session: int) -> int:
@@ -457,10 +457,6 @@ def refusal_of(session: str, queued: int) -> RateLimited | None:
         return None
     text = f"{queued} messages wait in session `{session}`; send this one again when some are answered."
     return RateLimited(text, RETRY_AFTER, limit="session")
-
-
-def _running(connection: Connection, agent: int) -> int:
-    return connection.execute(_RUNNING, {"b_agent": agent}).scalar_one()
 
 
 def count_queued(connection: Connection) -> int:
@@ -496,11 +492,7 @@ def figures(connection: Connection, now: int) -> Figures:
     """Return the figures of *now*."""
     oldest = connection.execute(_OLDEST).scalar()
     return Figures(
-        runs=_counts(connection.execute(_BY_STATUS)),
+        runs={row[0]: row[1] for row in connection.execute(_BY_STATUS)},
         waits=0.0 if oldest is None else max(0, now - oldest) / 1000,
-        workers=_counts(connection.execute(_ALIVE)),
+        workers={row[0]: row[1] for row in connection.execute(_ALIVE)},
     )
-
-
-def _counts(rows: Any) -> dict[str, int]:
-    return {row[0]: row[1] for row in rows}

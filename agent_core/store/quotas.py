@@ -27,7 +27,6 @@ from sqlalchemy import (
 
 from agent_core import events as e
 from agent_core.channels import channel_of
-from agent_core.errors import NotFound
 from agent_core.events import FactBody
 from agent_core.ids import new_id
 from agent_core.messages import Actor, Usage
@@ -45,8 +44,8 @@ from agent_core.quotas import (
     subjects,
     tokens_of,
 )
-from agent_core.store.database import Statement
-from agent_core.store.database import literal as statements_literal
+from agent_core.store import database
+from agent_core.store.database import Statement, required
 from agent_core.store.log import EVENT, RUN, RunRef, table_of
 from agent_core.store.tables import DEFAULT_PROJECT, AgentRow, BlobRow, FeedbackRow, QuotaRow, ServedRow, SpendingRow
 
@@ -73,9 +72,7 @@ def put_blob(
 def get_blob(connection: Connection, name: str) -> tuple[str, bytes]:
     """Return mime type and bytes; raises `NotFound`."""
     query = select(BLOB.c.mime, BLOB.c.data).where(BLOB.c.project == DEFAULT_PROJECT, BLOB.c.id == name).limit(1)
-    row = connection.execute(query).first()
-    if row is None:
-        raise NotFound("blob", name)
+    row = required(connection.execute(query), "blob", name)
     return row.mime, bytes(row.data)
 
 
@@ -114,7 +111,8 @@ MAX_REAPED = 1_000
 SERVED_FOR = 3_600_000
 """Milliseconds for which it matters when an actor was served."""
 _COUNTS = Used.__struct_fields__
-_BILLED = (e.StepCompleted, e.StepFailed, e.ContextCompacted, e.CompactionFailed)
+BILLED = (e.StepCompleted, e.StepFailed, e.ContextCompacted, e.CompactionFailed)
+"""Facts that end a model call; those without `usage` were not billed."""
 _PAIRS = {
     "minute": ("minute_messages",),
     "day": ("messages", "sessions", "tokens", "cost"),
@@ -197,7 +195,7 @@ _GIVE_BACK = (
 )
 _OLD = (
     select(QUOTA.c.agent, QUOTA.c.subject)
-    .where(QUOTA.c.stored == statements_literal(0), QUOTA.c.day < bindparam("b_day"))
+    .where(QUOTA.c.stored == database.literal(0), QUOTA.c.day < bindparam("b_day"))
     .limit(bindparam("b_limit"))
 )
 _REAP = delete(QUOTA).where(tuple_(QUOTA.c.agent, QUOTA.c.subject).in_(_OLD))
@@ -314,7 +312,7 @@ def bill(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, end
     """Count what *bodies*, just written by the driver of *run*, cost; and when it has *ended* what is kept of it."""
     if run.charged is None:
         return
-    billed = [body for body in bodies if isinstance(body, _BILLED)]
+    billed = [body for body in bodies if isinstance(body, BILLED)]
     spent = Spending(
         tokens=sum(tokens_of(body.usage) for body in billed),
         cost=sum(charge_of(body.cost) for body in billed),
@@ -395,8 +393,6 @@ def _keys(charged: bytes) -> list[int]:
 
 
 SPENDING: Table = table_of(SpendingRow)
-BILLED = (e.StepCompleted, e.StepFailed, e.ContextCompacted, e.CompactionFailed)
-"""Facts that end a model call; those without `usage` were not billed."""
 TOKENS = Usage.__struct_fields__
 SUMS = (*TOKENS, "cost", "uncached_cost")
 _SPENDING_COUNTS = ("runs", "steps", "unmeasured", "unpriced")

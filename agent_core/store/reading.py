@@ -1,6 +1,7 @@
 """Sessions, runs and messages as they are read."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import dropwhile
 from types import MappingProxyType
 from typing import Any
@@ -15,13 +16,11 @@ from agent_core.errors import NotFound
 from agent_core.events import Fact
 from agent_core.messages import UNKNOWN_USAGE, Actor, Part, text_of
 from agent_core.objects import MessageObject, Page, PendingCall, RunError, RunObject, RunStatus
-from agent_core.store import catalog, log, sessions
-from agent_core.store import changes as feedback
-from agent_core.store import runs as notes
+from agent_core.store import catalog, changes, log, sessions
 from agent_core.store import runs as runs_module
 from agent_core.store.catalog import AGENT
 from agent_core.store.codes import CODES
-from agent_core.store.database import Statement, literal
+from agent_core.store.database import Statement, literal, page_of, required
 from agent_core.store.log import EVENT, PARENT, RUN, SESSION, RunRef, SessionKey
 from agent_core.store.runs import find as find_run
 from agent_core.store.sessions import SessionRef
@@ -66,7 +65,7 @@ def load(connection: Connection, session: str) -> Loaded:
     last_asked = connection.execute(_LAST_ASKED, {"b_session": ref.key}).scalar()
     start = min(ref.window_seq, first_open or ref.window_seq, last_asked or ref.window_seq)
     facts = log.up_to_unknown(log.facts_between(connection, ref.session_key, start - 1), start - 1)
-    named = [*notes.seqs_of(ref.noted), *(seq for fact in facts for seq in _named(fact))]
+    named = [*runs_module.seqs_of(ref.noted), *(seq for fact in facts for seq in _named(fact))]
     opener, marker = sessions.opener_and_marker(connection, ref)
     agent_id, definition = catalog.definition(connection, ref.agent, ref.agent_version)
     return Loaded(
@@ -120,9 +119,7 @@ _RUN = Statement(_RUNS.where(RUN.c.id == bindparam("b_id")))
 
 def run(connection: Connection, name: str) -> RunObject:
     """Return a run as clients read it; raises `NotFound`."""
-    row = _RUN.run(connection, b_id=name).first()
-    if row is None:
-        raise NotFound("run", name)
+    row = required(_RUN.run(connection, b_id=name), "run", name)
     return _object(connection, row)
 
 
@@ -136,18 +133,15 @@ def runs(
     before: int | None,
 ) -> Page[RunObject]:
     """Return up to *limit* runs, newest first, with a key below *before*."""
-    query = _RUNS.order_by(RUN.c.key.desc()).limit(limit + 1)
+    query = _RUNS
     if agent is not None:
         query = query.where((AGENT.c.id == agent) | (AGENT.c.name == agent))
     if session is not None:
         query = query.where(SESSION.c.id == session)
     if status is not None:
         query = query.where(RUN.c.status == status)
-    if before is not None:
-        query = query.where(RUN.c.key < before)
-    rows = connection.execute(query).all()
-    cursor = str(rows[limit - 1].key) if len(rows) > limit else None
-    return Page(tuple(_object(connection, row) for row in rows[:limit]), cursor)
+    make = partial(_object, connection)
+    return page_of(connection, query, RUN.c.key, make, limit=limit, after=before, is_newest_first=True)
 
 
 def tree(connection: Connection, name: str) -> tuple[RunObject, ...]:
@@ -242,7 +236,7 @@ def _object(connection: Connection, row: Any) -> RunObject:
         started_at=_time(next((f for f in facts if f.type == e.RunStarted.type), None)),
         last_activity_at=facts[-1].time,
         completed_at=_time(end),
-        feedback=feedback.feedback_of(connection, row.key, row.id),
+        feedback=changes.feedback_of(connection, row.key, row.id),
     )
 
 

@@ -16,11 +16,8 @@ from agent_core.events import Fact, FactBody
 from agent_core.ids import new_id
 from agent_core.objects import ACTIVE, ENDED
 from agent_core.store import approvals, log, queue, quotas
-from agent_core.store import queue as due
-from agent_core.store import queue as limits
-from agent_core.store import quotas as spending
 from agent_core.store.codes import TYPES
-from agent_core.store.database import Statement, literal, literals
+from agent_core.store.database import Statement, literal, literals, required
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, RunRef, SessionKey
 from agent_core.store.tables import DEFAULT_PROJECT
 
@@ -171,9 +168,7 @@ def _held(connection: Connection, row: Any) -> Any:
 
 def find(connection: Connection, run: str, project: int = DEFAULT_PROJECT) -> tuple[RunRef, str]:
     """Return the run named *run* and its status; raises `NotFound`."""
-    row = _BY_ID.run(connection, b_id=run, b_project=project).first()
-    if row is None:
-        raise NotFound("run", run)
+    row = required(_BY_ID.run(connection, b_id=run, b_project=project), "run", run)
     return _ref(row), row.status
 
 
@@ -233,7 +228,7 @@ def append(
     last = announcement[-1] if announcement else None
     ends = written.announced and isinstance(last, e.TERMINAL)
     quotas.bill(connection, run, record, ended=ends, now=now)
-    spending.bill_costs(connection, run, record, now=now)
+    quotas.bill_costs(connection, run, record, now=now)
     if not written.announced or not isinstance(last, (*e.TERMINAL, e.RunWaiting)):
         return written
     ended = settle(connection, run, last, written.facts[-1].seq, left=left, owner=owner, now=now)
@@ -256,7 +251,7 @@ def settle(
         status = "requires_action" if "client" in last.on else "waiting"
         end = approvals.first_end(connection, run.key) if "approval" in last.on else None
         cap = _SET_STATUS.run(connection, b_key=run.key, b_status=status, b_last=None, b_due=end).scalar()
-        return Ended([], freed=limits.first_waiting(connection, run.agent) if cap else None)
+        return Ended([], freed=queue.first_waiting(connection, run.agent) if cap else None)
     status = last.type.partition(".")[2]
     cap = _SET_STATUS.run(connection, b_key=run.key, b_status=status, b_last=seq, b_due=None).scalar()
     if run.parent is not None:
@@ -267,7 +262,7 @@ def settle(
     started = (
         start_next(connection, SessionKey(run.session, run.session_id), owner=owner, now=now) if owner else Ended([])
     )
-    freed = limits.first_waiting(connection, run.agent) if cap else None
+    freed = queue.first_waiting(connection, run.agent) if cap else None
     if freed is None and owner is None and (waits := next_queued(connection, run.session)):
         freed = waits.key
     return Ended([*adopted, *started.facts], started.started, freed)
@@ -278,7 +273,7 @@ def start_next(connection: Connection, session_key: SessionKey, *, owner: str, n
     if active(connection, session_key.key):
         return Ended([])
     row = _QUEUED.run(connection, b_session=session_key.key).first()
-    if row is None or not limits.admits(connection, row.agent, row.max_runs, run=row.key):
+    if row is None or not queue.admits(connection, row.agent, row.max_runs, run=row.key):
         return Ended([])
     run = replace(_ref(row), epoch=row.epoch + 1)
     begun = e.RunStarted(epoch=run.epoch, notes=consume_notes(connection, session_key.key, row.noted))
@@ -320,17 +315,17 @@ def resume(
         return start_next(connection, session_key, owner=owner, now=now)
     run = replace(_ref(row), epoch=row.epoch + 1)
     if row.status == "running":
-        if cause == WOKEN if row.owner == owner else not due.is_ownerless(connection, key, expire_after):
+        if cause == WOKEN if row.owner == owner else not queue.is_ownerless(connection, key, expire_after):
             return Ended([])
         nobodys = HANDED_OVER if row.due_at is None else ANSWERED
         cause = nobodys if row.owner is None else RESTARTED if cause == WOKEN else cause
     late = approvals.expire(connection, run, now) if row.status != "running" else []
     if late or (row.status != "running" and cause != WOKEN):
         cause = DUE
-    failed = due.failed_resumes(connection, run)
+    failed = queue.failed_resumes(connection, run)
     if failed and cause not in (WOKEN, *BLAMELESS) and row.due_at is not None and row.due_at > now:
         return Ended([])
-    pause = due.pause_after(failed)
+    pause = queue.pause_after(failed)
     _HOLD.run(connection, b_key=key, b_epoch=run.epoch, b_owner=owner, b_due=now + pause * 1000 if pause else None)
     first = log.take_seqs(connection, run.session, 1)
     begun = log.write(connection, session_key, first, [(run, e.RunResumed(epoch=run.epoch, cause=cause))], now=now)
@@ -368,7 +363,7 @@ def cancel(
     session_key = SessionKey(run.session, run.session_id)
     own = log.facts_of_run(connection, session_key, run.id, run.first_seq, None)
     if status == "running":  # its driver is notified, or finds this at its next sweep
-        due.note_news(connection, run.key)
+        queue.note_news(connection, run.key)
     earlier = [fact.body for fact in own if isinstance(fact.body, e.RunCancelling)]
     if status == "running" and any(body.clears or not request.clears for body in earlier):
         return Cancelled([], running=run)
@@ -389,6 +384,13 @@ def cancel(
     assert isinstance(end, e.TERMINAL)
     ended = settle(connection, run, end, facts[-1].seq, left=state.inbox.carry_over, owner=owner, now=now)
     return Cancelled([*facts, *ended.facts], started=ended.started, freed=ended.freed)
+
+
+def cancel_named(
+    connection: Connection, run: str, request: e.RunCancelling, *, finish: Finish, owner: str | None, now: int
+) -> Cancelled:
+    """Cancel the run named *run*, see `cancel`; raises `NotFound`."""
+    return cancel(connection, *hold(connection, run), request, finish=finish, owner=owner, now=now)
 
 
 def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: int) -> list[Fact]:

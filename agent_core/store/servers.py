@@ -16,10 +16,10 @@ from agent_core.ids import new_id
 from agent_core.listings import KeptListing, accepted_after
 from agent_core.objects import Page, SecretObject
 from agent_core.servers import LoginState, McpOAuth, McpServer, McpTool, uses_login
-from agent_core.store import tools as revisions
+from agent_core.store import tools
+from agent_core.store.database import page_of, required
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT, McpServerRow, SecretRow, ToolRow, ToolVersionRow
-from agent_core.store.tools import bump_revision as bump
 
 SERVER, SECRET = table_of(McpServerRow), table_of(SecretRow)
 _OURS = SERVER.c.project == DEFAULT_PROJECT
@@ -85,11 +85,9 @@ def listed(connection: Connection, *, limit: int, after: int) -> Page[StoredServ
 def find(connection: Connection, name: str) -> StoredServer:
     """Return the server with this id or name; raises `NotFound`, or `Conflict` if this version cannot read it."""
     named = or_(SERVER.c.id == name, SERVER.c.name == name)
-    row = connection.execute(select(SERVER).where(_OURS, named)).first()
-    if row is None:
-        raise NotFound("MCP server", name)
+    row = required(connection.execute(select(SERVER).where(_OURS, named)), "MCP server", name)
     if (server := _readable(row)) is None:
-        raise Conflict(f"The MCP server `{row.name}` cannot be read by this version: {revisions.NEWER}.")
+        raise Conflict(f"The MCP server `{row.name}` cannot be read by this version: {tools.NEWER}.")
     return server
 
 
@@ -110,7 +108,7 @@ def create(connection: Connection, server: McpServer, *, now: int, source: Sourc
     except IntegrityError as error:
         text = f"an MCP server named `{server.name}` is there already; choose another name."
         raise InvalidInput("name", text) from error
-    revisions.bump_revision(connection, "mcp")
+    tools.bump_revision(connection, "mcp")
     return find(connection, id)
 
 
@@ -142,7 +140,7 @@ def change(connection: Connection, stored: StoredServer, server: McpServer, *, n
 def delete(connection: Connection, stored: StoredServer) -> None:
     """Remove a server, and its login; agents that name it go on without."""
     connection.execute(SERVER.delete().where(SERVER.c.key == stored.key))
-    revisions.bump_revision(connection, "mcp")
+    tools.bump_revision(connection, "mcp")
 
 
 def sync_files(connection: Connection, servers: Sequence[McpServer], *, now: int) -> Sequence[StoredServer]:
@@ -155,7 +153,7 @@ def sync_files(connection: Connection, servers: Sequence[McpServer], *, now: int
     ends it of.
     """
     ended: list[StoredServer] = []
-    revisions.bump_revision(connection, "mcp")  # processes that start together do it one after the other
+    tools.bump_revision(connection, "mcp")  # processes that start together do it one after the other
     existing = {stored.server.name: stored for stored in everything(connection)}
     unread = frozenset(connection.execute(select(SERVER.c.name).where(_OURS)).scalars()) - existing.keys()
     for server in servers:
@@ -273,7 +271,7 @@ def _next(stored: StoredServer, claim: Claim, at: int) -> dict[str, Any]:
 def _set(connection: Connection, stored: StoredServer, values: dict[str, Any], *, bump: bool = True) -> None:
     """Change the row of *stored* unless its definition is another one by now: who changed that knows better."""
     if bump:  # first, as in every transaction that changes servers: no two wait for each other
-        revisions.bump_revision(connection, "mcp")
+        tools.bump_revision(connection, "mcp")
     same = (SERVER.c.key == stored.key, SERVER.c.definition == stored.definition)
     connection.execute(update(SERVER).where(*same).values(**values))
 
@@ -313,7 +311,7 @@ def _readable(row: Any) -> StoredServer | None:
     try:
         return _stored(row)
     except msgspec.MsgspecError as error:
-        _log.error("mcp.not_readable", server=row.name, id=row.id, reason=str(error), remedy=revisions.NEWER)
+        _log.error("mcp.not_readable", server=row.name, id=row.id, reason=str(error), remedy=tools.NEWER)
         return None
 
 
@@ -328,7 +326,7 @@ LOGIN_LEASE = 45_000
 
 def keep_login(connection: Connection, stored: StoredServer, sealed: str, state: LoginState, *, now: int) -> bool:
     """Keep a new login of *stored*, which is asked at once; return whether its definition is still that one."""
-    revisions.bump_revision(connection, "mcp")
+    tools.bump_revision(connection, "mcp")
     same = (SERVER.c.key == stored.key, SERVER.c.definition == stored.definition)
     updated = connection.execute(update(SERVER).where(*same).values(**_values(sealed, state), login_lease=None))
     due = (*same, SERVER.c.due_at > now, SERVER.c.due_at < NEVER)
@@ -338,7 +336,7 @@ def keep_login(connection: Connection, stored: StoredServer, sealed: str, state:
 
 def drop_login(connection: Connection, stored: StoredServer) -> bool:
     """Forget the login of *stored*; return whether it was still that one, and else forget nothing."""
-    revisions.bump_revision(connection, "mcp")
+    tools.bump_revision(connection, "mcp")
     login = SERVER.c.login.is_(None) if stored.login is None else SERVER.c.login == stored.login.encode()
     mine = update(SERVER).where(SERVER.c.key == stored.key, login)
     return connection.execute(mine.values(**NO_LOGIN)).rowcount > 0
@@ -349,7 +347,7 @@ def claim_login(connection: Connection, server: str, spent: str, *, now: int) ->
 
     Else whether the caller alone may renew it from now on.
     """
-    query = select(SERVER.c.login).where(SERVER.c.project == DEFAULT_PROJECT, SERVER.c.name == server)
+    query = select(SERVER.c.login).where(_OURS, SERVER.c.name == server)
     sealed = connection.execute(query).scalar()
     if sealed is None or bytes(sealed).decode() != spent:
         return None if sealed is None else bytes(sealed).decode()
@@ -360,21 +358,21 @@ def claim_login(connection: Connection, server: str, spent: str, *, now: int) ->
 
 def put_login(connection: Connection, server: str, spent: str, sealed: str, state: LoginState) -> bool:
     """Keep what followed *spent*, unless another login is there by now, or none; return whether it is kept."""
-    revisions.bump_revision(connection, "mcp")
+    tools.bump_revision(connection, "mcp")
     values = {**_values(sealed, state), "login_lease": None}
     return connection.execute(update(SERVER).where(*_is(server, spent)).values(**values)).rowcount > 0
 
 
 def lack_login(connection: Connection, server: str, login: str, state: LoginState) -> None:
     """Note in the *state* of *login* what it lacks, unless another one is there by now."""
-    revisions.bump_revision(connection, "mcp")
+    tools.bump_revision(connection, "mcp")
     values = {"login_state": msgspec.json.encode(state)}
     connection.execute(update(SERVER).where(*_is(server, login)).values(**values))
 
 
 def end_login(connection: Connection, server: str, spent: str, state: LoginState) -> None:
     """Drop *spent*, unless another login is there by now; *state* says why."""
-    revisions.bump_revision(connection, "mcp")
+    tools.bump_revision(connection, "mcp")
     values = {**NO_LOGIN, "login_state": msgspec.json.encode(state)}
     connection.execute(update(SERVER).where(*_is(server, spent)).values(**values))
 
@@ -385,15 +383,14 @@ def release_login(connection: Connection, server: str, spent: str) -> None:
 
 
 def _is(server: str, sealed: str) -> tuple[Any, ...]:
-    return (SERVER.c.project == DEFAULT_PROJECT, SERVER.c.name == server, SERVER.c.login == sealed.encode())
+    return (_OURS, SERVER.c.name == server, SERVER.c.login == sealed.encode())
 
 
 def _values(sealed: str, state: LoginState) -> dict[str, Any]:
     return {"login": sealed.encode(), "login_state": msgspec.json.encode(state)}
 
 
-SECRETS_SECRET = table_of(SecretRow)
-TOOL, VERSION, SECRET_SERVER = table_of(ToolRow), table_of(ToolVersionRow), table_of(McpServerRow)
+TOOL, VERSION = table_of(ToolRow), table_of(ToolVersionRow)
 
 
 def put_secret(connection: Connection, name: str, sealed: str, *, now: int, replace: bool) -> SecretObject:
@@ -401,52 +398,45 @@ def put_secret(connection: Connection, name: str, sealed: str, *, now: int, repl
 
     The MCP servers that refer to it are due at once: they may have failed for want of it.
     """
-    where = (SECRETS_SECRET.c.project == DEFAULT_PROJECT, SECRETS_SECRET.c.name == name)
-    existing = connection.execute(select(SECRETS_SECRET.c.created_at).where(*where)).first()
+    where = (SECRET.c.project == DEFAULT_PROJECT, SECRET.c.name == name)
+    existing = connection.execute(select(SECRET.c.created_at).where(*where)).first()
     if existing is not None and not replace:
         raise Conflict(f"There is a secret `{name}` already; give it a new value with PUT /v1/secrets/{name}.")
-    bump(connection, "secrets")
+    tools.bump_revision(connection, "secrets")
     _make_servers_due(connection, name, now)
     if existing is None:
         row = {"project": DEFAULT_PROJECT, "name": name, "created_at": now}
-        connection.execute(insert(SECRETS_SECRET).values(**row, sealed=sealed.encode(), updated_at=now))
+        connection.execute(insert(SECRET).values(**row, sealed=sealed.encode(), updated_at=now))
         return SecretObject(name=name, created_at=now, updated_at=now)
-    connection.execute(update(SECRETS_SECRET).where(*where).values(sealed=sealed.encode(), updated_at=now))
+    connection.execute(update(SECRET).where(*where).values(sealed=sealed.encode(), updated_at=now))
     return SecretObject(name=name, created_at=existing.created_at, updated_at=now)
 
 
 def sealed_secrets(connection: Connection, names: Collection[str]) -> Mapping[str, str]:
     """Return those of the secrets *names* that there are, by name, sealed."""
-    query = select(SECRETS_SECRET.c.name, SECRETS_SECRET.c.sealed).where(
-        SECRETS_SECRET.c.project == DEFAULT_PROJECT, SECRETS_SECRET.c.name.in_(names)
-    )
+    query = select(SECRET.c.name, SECRET.c.sealed).where(SECRET.c.project == DEFAULT_PROJECT, SECRET.c.name.in_(names))
     return {row.name: bytes(row.sealed).decode() for row in connection.execute(query)}
 
 
 def listed_secrets(connection: Connection, *, limit: int, after: int | None) -> Page[SecretObject]:
     """Return up to *limit* secrets without their values, the oldest first, with a row's key above *after*."""
-    columns = (SECRETS_SECRET.c.key, SECRETS_SECRET.c.name, SECRETS_SECRET.c.created_at, SECRETS_SECRET.c.updated_at)
-    query = (
-        select(*columns)
-        .where(SECRETS_SECRET.c.project == DEFAULT_PROJECT)
-        .order_by(SECRETS_SECRET.c.key)
-        .limit(limit + 1)
-    )
-    rows = connection.execute(query if after is None else query.where(SECRETS_SECRET.c.key > after)).all()
-    secrets = [SecretObject(name=row.name, created_at=row.created_at, updated_at=row.updated_at) for row in rows]
-    return Page(tuple(secrets[:limit]), str(rows[limit - 1].key) if len(rows) > limit else None)
+    query = select(SECRET.c.key, SECRET.c.name, SECRET.c.created_at, SECRET.c.updated_at)
+    query = query.where(SECRET.c.project == DEFAULT_PROJECT)
+    return page_of(connection, query, SECRET.c.key, _secret, limit=limit, after=after)
+
+
+def _secret(row: Any) -> SecretObject:
+    return SecretObject(name=row.name, created_at=row.created_at, updated_at=row.updated_at)
 
 
 def remove_secret(connection: Connection, name: str) -> None:
     """Delete a secret; raises `NotFound`, and `Conflict` while tools or servers refer to it."""
-    bump(connection, "secrets")
+    tools.bump_revision(connection, "secrets")
     if users := users_of_secret(connection, name):
         raise Conflict(
             f"The secret `{name}` is used by {', '.join(users)}; change these first, or give it a new value."
         )
-    gone = sqlalchemy_delete(SECRETS_SECRET).where(
-        SECRETS_SECRET.c.project == DEFAULT_PROJECT, SECRETS_SECRET.c.name == name
-    )
+    gone = sqlalchemy_delete(SECRET).where(SECRET.c.project == DEFAULT_PROJECT, SECRET.c.name == name)
     if not connection.execute(gone).rowcount:
         raise NotFound("secret", name)
 
@@ -456,24 +446,20 @@ def users_of_secret(connection: Connection, name: str) -> Sequence[str]:
     newest = select(TOOL.c.name, VERSION.c.definition).join(
         VERSION, (VERSION.c.tool == TOOL.c.key) & (VERSION.c.version == TOOL.c.version)
     )
-    tools = connection.execute(newest.where(TOOL.c.project == DEFAULT_PROJECT).order_by(TOOL.c.name))
-    servers = connection.execute(
-        select(SECRET_SERVER.c.name, SECRET_SERVER.c.definition)
-        .where(SECRET_SERVER.c.project == DEFAULT_PROJECT)
-        .order_by(SECRET_SERVER.c.name)
-    )
+    defined = connection.execute(newest.where(TOOL.c.project == DEFAULT_PROJECT).order_by(TOOL.c.name))
+    servers = connection.execute(select(SERVER.c.name, SERVER.c.definition).where(_OURS).order_by(SERVER.c.name))
     return [
-        *(f"the tool `{row.name}`" for row in tools if _refers(row.definition, name)),
+        *(f"the tool `{row.name}`" for row in defined if _refers(row.definition, name)),
         *(f"the MCP server `{row.name}`" for row in servers if _refers(row.definition, name)),
     ]
 
 
 def _make_servers_due(connection: Connection, name: str, now: int) -> None:
     """Make the servers that refer to the secret *name* due, but for those that are disabled."""
-    later = (SECRET_SERVER.c.project == DEFAULT_PROJECT, SECRET_SERVER.c.due_at > now, SECRET_SERVER.c.due_at < NEVER)
-    rows = connection.execute(select(SECRET_SERVER.c.key, SECRET_SERVER.c.definition).where(*later)).all()
+    later = (_OURS, SERVER.c.due_at > now, SERVER.c.due_at < NEVER)
+    rows = connection.execute(select(SERVER.c.key, SERVER.c.definition).where(*later)).all()
     keys = [row.key for row in rows if _refers(row.definition, name)]
-    connection.execute(update(SECRET_SERVER).where(SECRET_SERVER.c.key.in_(keys)).values(due_at=now))
+    connection.execute(update(SERVER).where(SERVER.c.key.in_(keys)).values(due_at=now))
 
 
 def _refers(definition: bytes, name: str) -> bool:

@@ -1,28 +1,23 @@
 """Sessions in the store: open, find, list, close, fork, delete. Each function is one transaction's work."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, insert, literal, select, update
+from sqlalchemy import Column, Connection, bindparam, insert, literal, select, update
 
 from agent_core import events as e
 from agent_core.agents import Snapshot
-from agent_core.errors import InvalidInput, NotFound, SessionBusy
+from agent_core.errors import InvalidInput, SessionBusy
 from agent_core.events import Fact
 from agent_core.ids import new_id
 from agent_core.messages import Actor
 from agent_core.objects import ACTIVE
 from agent_core.quotas import ANYWHERE, Origin, Spending
-from agent_core.store import catalog as prompts
-from agent_core.store import files, log, quotas
-from agent_core.store import files as results
-from agent_core.store import quotas as blobs
-from agent_core.store import quotas as spending
-from agent_core.store import runs as notes
+from agent_core.store import catalog, files, log, quotas, runs
 from agent_core.store.catalog import AGENT, keep_snapshot
 from agent_core.store.codes import CODES
-from agent_core.store.database import Rows, Statement, literals
+from agent_core.store.database import Statement, literals, required
 from agent_core.store.log import EVENT, RENDER, RUN, SESSION, SessionKey
 from agent_core.store.quotas import AgentBounds
 from agent_core.store.tables import DEFAULT_PROJECT
@@ -65,11 +60,7 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_outdated(self, now: "SessionRef") -> bool:
         """Return whether what was read with this row does not hold *now*: redacted since, or frozen again."""
-        return (self.redactions, self.agent_version, self.snapshot) != (
-            now.redactions,
-            now.agent_version,
-            now.snapshot,
-        )
+        return any(getattr(self, name) != getattr(now, name) for name in ("redactions", "agent_version", "snapshot"))
 
 
 _NEW = (
@@ -93,19 +84,12 @@ _BY_ID, _HOLD = Statement(_FIND), Statement(_FIND.with_for_update())
 
 def find(connection: Connection, session: str, project: int = DEFAULT_PROJECT) -> SessionRef:
     """Return the session named *session*; raises `NotFound`."""
-    return _required_row(_BY_ID.run(connection, b_id=session, b_project=project), session)
+    return _ref(required(_BY_ID.run(connection, b_id=session, b_project=project), "session", session))
 
 
 def hold(connection: Connection, session: str, project: int = DEFAULT_PROJECT) -> SessionRef:
     """Return the session named *session*, locked as `log.lock` does; raises `NotFound`."""
-    return _required_row(_HOLD.run(connection, b_id=session, b_project=project), session)
-
-
-def _required_row(rows: Rows, session: str) -> SessionRef:
-    row = rows.first()
-    if row is None:
-        raise NotFound("session", session)
-    return _ref(row)
+    return _ref(required(_HOLD.run(connection, b_id=session, b_project=project), "session", session))
 
 
 def by_address(connection: Connection, address: str, project: int = DEFAULT_PROJECT) -> str | None:
@@ -247,22 +231,21 @@ def merge_metadata(connection: Connection, session: SessionRef, patch: dict[str,
 
 def updated_since(connection: Connection, seen: Mapping[str, int]) -> set[str]:
     """Return which of the sessions *seen* have facts beyond the seq of each."""
-    names, updated = list(seen), set[str]()
-    for start in range(0, len(names), _MANY):
-        query = select(SESSION.c.id, SESSION.c.next_seq).where(SESSION.c.id.in_(names[start : start + _MANY]))
-        updated |= {row.id for row in connection.execute(query) if row.next_seq > seen[row.id] + 1}
-    return updated
+    return {name for name, following in _each(connection, seen, SESSION.c.next_seq) if following > seen[name] + 1}
 
 
 def outdated(connection: Connection, redactions: Mapping[str, int]) -> set[str]:
     """Return which sessions were redacted more often than *redactions*, a count for each, says, or are gone."""
-    names, outdated_names = list(redactions), set[str]()
+    now = dict(_each(connection, redactions, SESSION.c.redactions))
+    return {name for name, count in redactions.items() if now.get(name) != count}
+
+
+def _each(connection: Connection, sessions: Collection[str], column: Column[Any]) -> Iterator[tuple[str, int]]:
+    """Yield the id and the *column* of those *sessions* that are there."""
+    names = list(sessions)
     for start in range(0, len(names), _MANY):
-        chunk = names[start : start + _MANY]
-        rows = connection.execute(select(SESSION.c.id, SESSION.c.redactions).where(SESSION.c.id.in_(chunk)))
-        now = {row.id: row.redactions for row in rows}
-        outdated_names |= {name for name in chunk if now.get(name) != redactions[name]}
-    return outdated_names
+        query = select(SESSION.c.id, column).where(SESSION.c.id.in_(names[start : start + _MANY]))
+        yield from ((row[0], row[1]) for row in connection.execute(query))
 
 
 def close(connection: Connection, session: SessionRef) -> None:
@@ -281,8 +264,8 @@ def delete(connection: Connection, session: SessionRef) -> None:
     refuse_busy(connection, session, "delete")
     quotas.give_back(connection, session.key)
     files.give_back(connection, session.key)
-    spending.forget_session(connection, session.id)
-    prompts.drop_prompts(connection, session.key)
+    quotas.forget_session(connection, session.id)
+    catalog.drop_prompts(connection, session.key)
     connection.execute(SESSION.delete().where(SESSION.c.key == session.key))
 
 
@@ -318,8 +301,8 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
     del copy["key"]
     key = connection.execute(insert(SESSION).values(**copy).returning(SESSION.c.key)).scalar_one()
     _copy_log(connection, source.key, key, last, runs)
-    blobs.copy_blobs(connection, source.key, key, files.copy(connection, source.key, key, last))
-    results.copy_results(connection, source.key, key)
+    quotas.copy_blobs(connection, source.key, key, files.copy(connection, source.key, key, last))
+    files.copy_results(connection, source.key, key)
     return str(copy["id"])
 
 
@@ -330,7 +313,7 @@ def _noted_at(connection: Connection, source: SessionRef, last: int) -> list[int
         msgspec.json.decode(data, type=e.RunStarted).notes
         for data in connection.execute(select(EVENT.c.data).where(begun)).scalars()
     )
-    noted = {*notes.seqs_of(source.noted), *(seq for seqs in decoded for seq in seqs)}
+    noted = {*runs.seqs_of(source.noted), *(seq for seqs in decoded for seq in seqs)}
     return sorted(seq for seq in noted if seq <= last)
 
 

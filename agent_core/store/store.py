@@ -2,33 +2,22 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
 from agent_core.agent.waiting import NO_CARRY_OVER, CarryOver
-from agent_core.agents import Snapshot
-from agent_core.channels import Context
-from agent_core.charts.rows import FoundRows, HandleOfRows
 from agent_core.clock import Clock
 from agent_core.counters import Counters
 from agent_core.errors import NewerRun
-from agent_core.events import Fact, FactBody, Live, LiveBody, MessageCompleted, RunCancelling
-from agent_core.messages import Actor, Part
-from agent_core.objects import Decision
-from agent_core.store import changes, deciding, files, intake, quotas, runs, sessions
-from agent_core.store import changes as stopping
-from agent_core.store import intake as refreezing
-from agent_core.store.changes import Also, Changed, StopResult
+from agent_core.events import Fact, FactBody, Live, LiveBody
+from agent_core.store import runs
 from agent_core.store.database import Database
-from agent_core.store.deciding import Ruled, Submitted
 from agent_core.store.hub import Bus, Hub, Subscriber
-from agent_core.store.intake import Intake, Received, Refreeze, Refrozen
 from agent_core.store.log import Appended, RunRef
-from agent_core.store.runs import Cancelled, Ended, Finish
-from agent_core.store.sessions import NewSession, OpenedSession
 
 T = TypeVar("T")
+P = ParamSpec("P")
 C = TypeVar("C", bound="Committed")
 Listener = Callable[[Fact], None]
 Then = Callable[[C], None] | None
@@ -61,14 +50,31 @@ class Store:
         for kind in types:
             self._listeners.setdefault(kind.type, []).append(callback)
 
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        return await self.database.read(work)
+    async def read(self, work: Callable[Concatenate[Connection, P], T], /, *args: P.args, **named: P.kwargs) -> T:
+        """Return what *work* reads, called with a connection and the arguments."""
+        return await self.database.read(lambda connection: work(connection, *args, **named))
 
-    async def peek(self, work: Callable[[Connection], T]) -> T:
-        return await self.database.peek(work)
+    async def peek(self, work: Callable[Concatenate[Connection, P], T], /, *args: P.args, **named: P.kwargs) -> T:
+        """Return what *work* reads, see `Database.peek`."""
+        return await self.database.peek(lambda connection: work(connection, *args, **named))
 
-    async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
-        return await self.database.write(work, committed)
+    async def write(self, work: Callable[Concatenate[Connection, P], T], /, *args: P.args, **named: P.kwargs) -> T:
+        """Return what *work* does, in one transaction, in which it writes no facts."""
+        return await self.database.write(lambda connection: work(connection, *args, **named))
+
+    async def commit(
+        self, then: Then[C], work: Callable[Concatenate[Connection, P], C], /, *args: P.args, **named: P.kwargs
+    ) -> C:
+        """Return what *work* does; its facts are published at the commit: readers get them in the order of commits."""
+
+        def committed(done: C) -> None:
+            try:
+                self.publish(done.facts)
+            finally:  # a reader that fails keeps no run from being dispatched
+                if then is not None:
+                    then(done)
+
+        return await self.database.write(lambda connection: work(connection, *args, **named), committed)
 
     async def append(
         self,
@@ -135,146 +141,3 @@ class Store:
         """Return once the hub has received the facts up to *seq*, from any process; raises `Unavailable`."""
         if self.bus is not None:
             await self.bus.reach(session, seq)
-
-    async def open_session(self, opening: NewSession, snapshot: Snapshot) -> OpenedSession:
-        """Open a session, or find the one at its address (no facts then); raises `StaleAgent`."""
-        return await self._write(lambda connection: sessions.open_or_find(connection, opening, snapshot))
-
-    async def receive(self, session: str, wanted: Intake, finish: Finish, then: Then[Received] = None) -> Received:
-        """Take a message in, see `intake.receive`; *then* drives the run that it started."""
-        return await self._write(lambda connection: intake.receive(connection, session, wanted, finish), then)
-
-    async def receive_first(
-        self, opening: NewSession, snapshot: Snapshot, wanted: Intake, then: Then[Received] = None
-    ) -> Received:
-        """Open a session with its first message, see `intake.receive_first`; *then* drives its run."""
-        return await self._write(lambda connection: intake.receive_first(connection, opening, snapshot, wanted), then)
-
-    async def refreeze(self, session: str, wanted: Refreeze) -> Refrozen:
-        """Freeze a session again, see `refreezing.ask`."""
-        now = self.clock.now()
-        return await self._write(lambda connection: refreezing.ask_to_refreeze(connection, session, wanted, now=now))
-
-    async def resume(self, run: int, cause: str, *, owner: str, expire_after: int, epoch: int | None = None) -> Ended:
-        """Take a run for the worker *owner*, see `runs.resume`."""
-        now = self.clock.now()
-        return await self._write(
-            lambda connection: runs.resume(
-                connection, run, owner=owner, cause=cause, expire_after=expire_after, epoch=epoch, now=now
-            )
-        )
-
-    async def cancel(
-        self,
-        run: str,
-        *,
-        by: Actor,
-        reason: str | None,
-        finish: Finish,
-        owner: str | None = None,
-        then: Then[Cancelled] = None,
-    ) -> Cancelled:
-        """Cancel a run, see `runs.cancel`; raises `NotFound`."""
-        now, request = self.clock.now(), RunCancelling(by=by, reason=reason)
-
-        def work(connection: Connection) -> Cancelled:
-            held, status = runs.hold(connection, run)
-            return runs.cancel(connection, held, status, request, finish=finish, owner=owner, now=now)
-
-        return await self._write(work, then)
-
-    async def stop(
-        self, session: str, *, by: Actor, reason: str | None, finish: Finish, then: Then[StopResult] = None
-    ) -> StopResult:
-        """Cancel the active run of a session and all queued ones, see `stopping.stop`; raises `NotFound`."""
-        now = self.clock.now()
-        return await self._write(
-            lambda connection: stopping.stop(connection, session, by=by, reason=reason, finish=finish, now=now), then
-        )
-
-    async def correct(
-        self, session: str, message: str, parts: tuple[Part, ...], *, key: str | None, order: int | None
-    ) -> Changed:
-        """Correct a message, see `changes.correct`; raises `NotFound`."""
-        now = self.clock.now()
-        return await self._write(
-            lambda connection: changes.correct(connection, session, message, parts, key=key, order=order, now=now)
-        )
-
-    async def retract(
-        self,
-        session: str,
-        message: str,
-        *,
-        by: Actor,
-        key: str | None,
-        finish: Finish,
-        owner: str | None = None,
-        then: Then[Changed] = None,
-    ) -> Changed:
-        """Delete a message, see `changes.retract`; raises `NotFound`."""
-        now = self.clock.now()
-
-        def work(connection: Connection) -> Changed:
-            return changes.retract(connection, session, message, by=by, key=key, finish=finish, owner=owner, now=now)
-
-        return await self._write(work, then)
-
-    async def add_context(self, session: str, context: Sequence[Context], *, key: str | None) -> Changed:
-        """Add context for the next run, see `changes.add_context`; raises `NotFound`, `SessionClosed`."""
-        now = self.clock.now()
-        return await self._write(lambda connection: changes.add_context(connection, session, context, key=key, now=now))
-
-    async def reply(self, session: str, message: MessageCompleted, *, key: str | None, also: Also | None) -> Changed:
-        """Write a person's reply, see `changes.reply`; raises `NotFound`, `SessionClosed`, `IdempotencyMismatch`."""
-        now = self.clock.now()
-        return await self._write(
-            lambda connection: changes.reply(connection, session, message, key=key, also=also, now=now)
-        )
-
-    async def decide(self, decision: Decision, then: Then[Ruled] = None) -> Ruled:
-        """Count a vote, see `deciding.decide`."""
-        now = self.clock.now()
-        return await self._write(lambda connection: deciding.decide(connection, decision, now), then)
-
-    async def submit(
-        self,
-        run: str,
-        ends: Sequence[Sequence[FactBody]],
-        also: Sequence[FactBody],
-        tool_context: dict[str, Any] | None,
-        then: Then[Submitted] = None,
-    ) -> Submitted:
-        """Take outputs of client calls, see `deciding.submit`."""
-        now = self.clock.now()
-        return await self._write(
-            lambda connection: deciding.submit(connection, run, ends, also, tool_context, now=now), then
-        )
-
-    async def _write(self, work: Callable[[Connection], C], then: Then[C] = None) -> C:
-        """Run *work*, and publish its facts at the commit: readers get them in the order of their commits."""
-
-        def committed(done: C) -> None:
-            try:
-                self.publish(done.facts)
-            finally:  # a reader that fails keeps no run from being dispatched
-                if then is not None:
-                    then(done)
-
-        return await self.database.write(work, committed)
-
-    async def put(self, session: int, mime: str, data: bytes, run: int | None = None) -> str:
-        """Store bytes, which count as stored by *run*, and return their blob id."""
-        return await self.database.write(lambda connection: quotas.put_blob(connection, session, mime, data, run))
-
-    async def get(self, blob: str) -> tuple[str, bytes]:
-        """Return mime type and bytes of a blob; raises `NotFound`."""
-        return await self.database.read(lambda connection: quotas.get_blob(connection, blob))
-
-    async def keep_rows(self, run: RunRef, call: str, rows: FoundRows, data: bytes) -> HandleOfRows:
-        """Keep rows that a call returned, see `results.keep`."""
-        return await self.database.write(lambda connection: files.keep_rows(connection, run, call, rows, data))
-
-    async def rows(self, session: int, handle: str) -> bytes:
-        """Return kept rows as JSON, see `results.rows`; raises `NotFound`."""
-        return await self.database.read(lambda connection: files.rows(connection, session, handle))

@@ -60,6 +60,10 @@ def _big(*, nullable: bool = False, default: int | None = None) -> Any:
     return Field(default=default, sa_column=Column(BigInteger, nullable=nullable))
 
 
+def _bytes(*, nullable: bool = False) -> Any:
+    return Field(default=None, sa_column=Column(LargeBinary, nullable=nullable))
+
+
 class ProjectRow(SQLModel, table=True):
     """A tenant; every other row belongs to one."""
 
@@ -383,23 +387,11 @@ class KeptRow(SQLModel, table=True):
     value: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
 
 
-# SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
-# pyright: reportAssignmentType=false
-
-
 WAITING = text("seq IS NULL")
 
 
 def _text_key(length: int) -> Any:
     return Field(sa_column=Column(String(length), primary_key=True))
-
-
-def _count() -> Any:
-    return Field(sa_column=Column(BigInteger, nullable=False))
-
-
-def _sum() -> Any:
-    return Field(default=None, sa_column=Column(BigInteger, nullable=True))
 
 
 class BranchRow(SQLModel, table=True):
@@ -431,19 +423,19 @@ class SpendingRow(SQLModel, table=True):
     actor: str = _text_key(200)
     session: str = _text_key(40)
     project: int = Field(sa_column=Column(Key, ForeignKey("project.key", ondelete="CASCADE"), nullable=False))
-    run: int = _count()
-    runs: int = _count()
-    steps: int = _count()
-    unmeasured: int = _count()
-    unpriced: int = _count()
-    input: int | None = _sum()
-    output: int | None = _sum()
-    reasoning: int | None = _sum()
-    cache_read: int | None = _sum()
-    cache_write_short: int | None = _sum()
-    cache_write_long: int | None = _sum()
-    cost: int | None = _sum()
-    uncached_cost: int | None = _sum()
+    run: int = _big()
+    runs: int = _big()
+    steps: int = _big()
+    unmeasured: int = _big()
+    unpriced: int = _big()
+    input: int | None = _big(nullable=True)
+    output: int | None = _big(nullable=True)
+    reasoning: int | None = _big(nullable=True)
+    cache_read: int | None = _big(nullable=True)
+    cache_write_short: int | None = _big(nullable=True)
+    cache_write_long: int | None = _big(nullable=True)
+    cost: int | None = _big(nullable=True)
+    uncached_cost: int | None = _big(nullable=True)
 
 
 class FileRow(SQLModel, table=True):
@@ -472,12 +464,12 @@ class FileRow(SQLModel, table=True):
     actor_kind: str = Field(sa_column=Column(String(8), nullable=False))
     name: str = Field(sa_column=Column(String(200), nullable=False))
     mime: str = Field(sa_column=Column(String(100), nullable=False))
-    size: int = _count()
+    size: int = _big()
     text: str | None = Field(default=None, sa_column=Column(String(40), nullable=True))
     pages: int | None = Field(default=None, sa_column=Column(Integer, nullable=True))
-    stored: int = _count()
+    stored: int = _big()
     charged: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
-    created_at: int = _count()
+    created_at: int = _big()
 
 
 class FeedbackRow(SQLModel, table=True):
@@ -494,9 +486,9 @@ class FeedbackRow(SQLModel, table=True):
     name: str | None = Field(default=None, sa_column=Column(String(200), nullable=True))
     rating: str = Field(sa_column=Column(String(4), nullable=False))
     comment: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
-    created_at: int = _count()
+    created_at: int = _big()
     charged: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
-    stored: int | None = _sum()
+    stored: int | None = _big(nullable=True)
 
 
 class DroppedPromptRow(SQLModel, table=True):
@@ -507,27 +499,7 @@ class DroppedPromptRow(SQLModel, table=True):
 
     __tablename__ = "dropped_prompt"
     hash: str = _text_key(32)
-    aside_at: int | None = _sum()
-
-
-# SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
-# pyright: reportAssignmentType=false
-
-
-def _tables_key() -> Any:
-    return Field(default=None, sa_column=Column(Key, primary_key=True, autoincrement=True))
-
-
-def _project() -> Any:
-    return Field(default=None, sa_column=Column(Key, ForeignKey("project.key", ondelete="CASCADE"), nullable=False))
-
-
-def _time(*, nullable: bool = False) -> Any:
-    return Field(default=None, sa_column=Column(BigInteger, nullable=nullable))
-
-
-def _hash(*, nullable: bool = False) -> Any:
-    return Field(default=None, sa_column=Column(LargeBinary, nullable=nullable))
+    aside_at: int | None = _big(nullable=True)
 
 
 class ApiKeyRow(SQLModel, table=True):
@@ -538,21 +510,21 @@ class ApiKeyRow(SQLModel, table=True):
     """
 
     __tablename__ = "api_key"
-    key: int | None = _tables_key()
-    project: int = _project()
+    key: int | None = _key()
+    project: int = _ref("project.key")
     id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
     name: str = Field(sa_column=Column(String(100), nullable=False))
     actor: str = Field(sa_column=Column(String(60), nullable=False))
     scopes: str = Field(sa_column=Column(String(100), nullable=False))
-    digest: bytes = _hash()
-    previous: bytes | None = _hash(nullable=True)
-    previous_until: int | None = _time(nullable=True)
-    created_at: int = _time()
-    created_by: bytes = _hash()
-    expires_at: int | None = _time(nullable=True)
-    used_at: int | None = _time(nullable=True)
-    rotated_at: int | None = _time(nullable=True)
-    revoked_at: int | None = _time(nullable=True)
+    digest: bytes = _bytes()
+    previous: bytes | None = _bytes(nullable=True)
+    previous_until: int | None = _big(nullable=True)
+    created_at: int = _big()
+    created_by: bytes = _bytes()
+    expires_at: int | None = _big(nullable=True)
+    used_at: int | None = _big(nullable=True)
+    rotated_at: int | None = _big(nullable=True)
+    revoked_at: int | None = _big(nullable=True)
 
 
 class SigningKeyRow(SQLModel, table=True):
@@ -563,15 +535,15 @@ class SigningKeyRow(SQLModel, table=True):
 
     __tablename__ = "signing_key"
     __table_args__ = (UniqueConstraint("project", "kid"),)
-    key: int | None = _tables_key()
-    project: int = _project()
+    key: int | None = _key()
+    project: int = _ref("project.key")
     id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
     name: str = Field(sa_column=Column(String(100), nullable=False))
     kid: str = Field(sa_column=Column(String(200), nullable=False))
     algorithm: str = Field(sa_column=Column(String(8), nullable=False))
-    jwk: bytes = _hash()
-    created_at: int = _time()
-    created_by: bytes = _hash()
+    jwk: bytes = _bytes()
+    created_at: int = _big()
+    created_by: bytes = _bytes()
     agents: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
 
 
@@ -580,49 +552,29 @@ class RevocationRow(SQLModel, table=True):
 
     __tablename__ = "revocation"
     __table_args__ = (UniqueConstraint("project", "kind", "subject"), Index("ix_revocation_at", "at"))
-    key: int | None = _tables_key()
-    project: int = _project()
+    key: int | None = _key()
+    project: int = _ref("project.key")
     id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
     kind: str = Field(sa_column=Column(String(8), nullable=False))
     subject: str = Field(sa_column=Column(String(200), nullable=False))
-    at: int = _time()
+    at: int = _big()
 
 
 class OperationRow(SQLModel, table=True):
     """A line of the record of operations: who did what to which object, with which result. Append-only."""
 
     __tablename__ = "operation"
-    key: int | None = _tables_key()
-    project: int = _project()
-    at: int = _time()
-    actor: bytes = _hash()
+    key: int | None = _key()
+    project: int = _ref("project.key")
+    at: int = _big()
+    actor: bytes = _bytes()
     route: str = Field(sa_column=Column(String(120), nullable=False))
     object: str | None = Field(default=None, sa_column=Column(String(200), nullable=True))
     result: int = Field(sa_column=Column(SmallInteger, nullable=False))
 
 
-# SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
-# pyright: reportAssignmentType=false
-
-
-def _tables_key_() -> Any:
-    return Field(default=None, sa_column=Column(Key, primary_key=True, autoincrement=True))
-
-
-def _tables_project() -> Any:
-    return Field(default=None, sa_column=Column(Key, ForeignKey("project.key", ondelete="CASCADE"), nullable=False))
-
-
 def _text(length: int, *, nullable: bool = False) -> Any:
     return Field(default=None, sa_column=Column(String(length), nullable=nullable))
-
-
-def _tables_time(*, nullable: bool = False) -> Any:
-    return Field(default=None, sa_column=Column(BigInteger, nullable=nullable))
-
-
-def _json(*, nullable: bool = False) -> Any:
-    return Field(default=None, sa_column=Column(LargeBinary, nullable=nullable))
 
 
 class ToolRow(SQLModel, table=True):
@@ -630,14 +582,14 @@ class ToolRow(SQLModel, table=True):
 
     __tablename__ = "tool"
     __table_args__ = (UniqueConstraint("project", "name"),)
-    key: int | None = _tables_key_()
-    project: int = _tables_project()
+    key: int | None = _key()
+    project: int = _ref("project.key")
     id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
     name: str = _text(64)
     source: str = _text(8)
     version: int = Field(sa_column=Column(Integer, nullable=False))
-    created_at: int = _tables_time()
-    updated_at: int = _tables_time()
+    created_at: int = _big()
+    updated_at: int = _big()
 
 
 class ToolVersionRow(SQLModel, table=True):
@@ -646,8 +598,8 @@ class ToolVersionRow(SQLModel, table=True):
     __tablename__ = "tool_version"
     tool: int = Field(sa_column=Column(Key, ForeignKey("tool.key", ondelete="CASCADE"), primary_key=True))
     version: int = Field(sa_column=Column(Integer, primary_key=True))
-    definition: bytes = _json()
-    created_at: int = _tables_time()
+    definition: bytes = _bytes()
+    created_at: int = _big()
 
 
 class SecretRow(SQLModel, table=True):
@@ -655,12 +607,12 @@ class SecretRow(SQLModel, table=True):
 
     __tablename__ = "secret"
     __table_args__ = (UniqueConstraint("project", "name"),)
-    key: int | None = _tables_key_()
-    project: int = _tables_project()
+    key: int | None = _key()
+    project: int = _ref("project.key")
     name: str = _text(64)
-    sealed: bytes = _json()
-    created_at: int = _tables_time()
-    updated_at: int = _tables_time()
+    sealed: bytes = _bytes()
+    created_at: int = _big()
+    updated_at: int = _big()
 
 
 class McpServerRow(SQLModel, table=True):
@@ -675,23 +627,23 @@ class McpServerRow(SQLModel, table=True):
 
     __tablename__ = "mcp_server"
     __table_args__ = (UniqueConstraint("project", "name"),)
-    key: int | None = _tables_key_()
-    project: int = _tables_project()
+    key: int | None = _key()
+    project: int = _ref("project.key")
     id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
     name: str = _text(64)
     source: str = _text(8)
-    definition: bytes = _json()
-    listing: bytes | None = _json(nullable=True)
-    listed_at: int | None = _tables_time(nullable=True)
-    accepted: bytes | None = _json(nullable=True)
+    definition: bytes = _bytes()
+    listing: bytes | None = _bytes(nullable=True)
+    listed_at: int | None = _big(nullable=True)
+    accepted: bytes | None = _bytes(nullable=True)
     error: str | None = _text(2_000, nullable=True)
-    failed_at: int | None = _tables_time(nullable=True)
-    login: bytes | None = _json(nullable=True)
-    login_state: bytes | None = _json(nullable=True)
-    login_lease: int | None = _tables_time(nullable=True)
-    due_at: int = _tables_time()
-    created_at: int = _tables_time()
-    updated_at: int = _tables_time()
+    failed_at: int | None = _big(nullable=True)
+    login: bytes | None = _bytes(nullable=True)
+    login_state: bytes | None = _bytes(nullable=True)
+    login_lease: int | None = _big(nullable=True)
+    due_at: int = _big()
+    created_at: int = _big()
+    updated_at: int = _big()
 
 
 class RevisionRow(SQLModel, table=True):
@@ -700,4 +652,4 @@ class RevisionRow(SQLModel, table=True):
     __tablename__ = "revision"
     project: int = Field(sa_column=Column(Key, ForeignKey("project.key", ondelete="CASCADE"), primary_key=True))
     kind: str = Field(sa_column=Column(String(16), primary_key=True))
-    n: int = _tables_time()
+    n: int = _big()

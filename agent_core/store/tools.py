@@ -9,9 +9,10 @@ from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent_core.agents import DefinedTool, ToolDefinition, ToolOrigin, ToolVersion
-from agent_core.errors import Conflict, InvalidInput, ManagedByFile, NotFound, ToolInUse
+from agent_core.errors import Conflict, InvalidInput, ManagedByFile, ToolInUse
 from agent_core.ids import new_id
 from agent_core.store import catalog
+from agent_core.store.database import required
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT, ProjectRow, RevisionRow, ToolRow, ToolVersionRow
 
@@ -173,10 +174,7 @@ def sync_files(connection: Connection, definitions: Sequence[ToolDefinition], *,
 
 
 def _row(connection: Connection, name: str) -> Any:
-    row = connection.execute(_SELECT.where(or_(TOOL.c.id == name, TOOL.c.name == name))).first()
-    if row is None:
-        raise NotFound("tool", name)
-    return row
+    return required(connection.execute(_SELECT.where(or_(TOOL.c.id == name, TOOL.c.name == name))), "tool", name)
 
 
 def of_api(name: str) -> InvalidInput:

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from agent_core import ParleyError
+from agent_core.errors import ParleyError
 from agent_core.schemas import MAX_DEPTH
 from app.api.problems import MAX_ERRORS, NUL, fault_of, invalid, place_of_depth, problem, refusal, unauthorized
 from app.settings import LOOPBACK_NAMES, Network, fits, is_loopback, is_shared, place_of, within

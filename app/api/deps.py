@@ -19,26 +19,12 @@ from pydantic import WithJsonSchema
 from starlette.requests import Request as requests_Request
 from starlette.responses import Response
 
-from agent_core import (
-    Actor,
-    ApprovalDecided,
-    ApprovalRequested,
-    ApprovalVoted,
-    Core,
-    Decider,
-    Event,
-    Forbidden,
-    InvalidInput,
-    NotAnApprover,
-    NotFound,
-    Origin,
-    RenderObject,
-    RunObject,
-    SessionObject,
-    Unavailable,
-    UnknownCursor,
-    may_respond,
-)
+from agent_core.core import Core
+from agent_core.errors import Forbidden, InvalidInput, NotAnApprover, NotFound, Unavailable, UnknownCursor
+from agent_core.events import ApprovalDecided, ApprovalRequested, ApprovalVoted, Event
+from agent_core.messages import Actor
+from agent_core.objects import Decider, RenderObject, RunObject, SessionObject, may_respond
+from agent_core.quotas import Origin
 from app.serving.caps import Newcomers, Turns, address_in, visitors_address
 from app.serving.credentials import Credentials
 from app.serving.readers import Readers, Seat, StreamBounds

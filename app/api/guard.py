@@ -17,7 +17,8 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as types_Scope
 
-from agent_core import MAX_FILE, Forbidden
+from agent_core.errors import Forbidden
+from agent_core.messages import MAX_FILE
 from agent_core.objects import Scope
 from app.api.body import MAX_VALUES, READ, Scan, fault_in, no_json, read, too_complex
 from app.api.deps import known_query, operator

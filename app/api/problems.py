@@ -15,10 +15,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
-from agent_core import (
+from agent_core.charts.draw import DrawingFailed, DrawingUnavailable
+from agent_core.errors import (
     Conflict,
-    DrawingFailed,
-    DrawingUnavailable,
     Forbidden,
     IdempotencyMismatch,
     InvalidInput,
@@ -28,8 +27,8 @@ from agent_core import (
     TooLarge,
     Unavailable,
     UnknownCursor,
-    shorten,
 )
+from agent_core.messages import shorten
 from agent_core.schemas import MAX_DEPTH
 from app.api.wire import FieldProblem, Problem
 from channels.web.demo import Unauthorized

@@ -15,28 +15,20 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
-from agent_core import (
-    MAX_FILE,
-    MAX_FILES,
-    Actor,
-    Changes,
+from agent_core.agents import (
+    MAX_CONTRACT,
+    MAX_IDLE,
+    MAX_TOOL_LIMIT,
     Compaction,
-    Context,
     Controls,
     DeclaredTool,
     Definition,
     Hook,
     Limits,
-    Message,
-    Part,
     Persona,
-    Text,
-    ToolCall,
-    ToolOutput,
-    ToolResult,
-    new_id,
+    gathered,
 )
-from agent_core.agents import MAX_CONTRACT, MAX_IDLE, MAX_TOOL_LIMIT, gathered
+from agent_core.channels import Context
 from agent_core.controls import (
     MAX_CONDITIONS,
     MAX_STEPS,
@@ -50,9 +42,11 @@ from agent_core.controls import (
     StepRule,
 )
 from agent_core.hooks.rules import MAX_HOOKS
+from agent_core.ids import new_id
+from agent_core.messages import MAX_FILE, MAX_FILES, Actor, Message, Part, Text, ToolCall, ToolResult
 from agent_core.quotas import MAX_QUOTA, AddressQuota, Quota, VisitorQuota
 from agent_core.runtime.approvals import MAX_REASON
-from agent_core.runtime.segments import MAX_OUTPUTS
+from agent_core.runtime.segments import MAX_OUTPUTS, Changes, ToolOutput
 from app.api.problems import NOT_BLANK
 from app.api.wire import OBJECT, TEXT, AgentFields, RequestBody, body_of, by_kind, one_of
 from channels.slack.settings import MAX_PROMPT_MESSAGE, MAX_PROMPT_TITLE, MAX_PROMPTS, Prompt, Slack

@@ -10,8 +10,8 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from agent_core import Page
 from agent_core.events import FACTS, LIVE
+from agent_core.objects import Page
 from agent_core.runtime.access import Forgotten
 from app.api import wire
 from app.api.body import GUARDED, OPEN

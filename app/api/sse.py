@@ -10,7 +10,8 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from agent_core import Event, Fact, RateLimited, Unavailable
+from agent_core.errors import RateLimited, Unavailable
+from agent_core.events import Event, Fact
 from app.api.deps import Mine
 from app.api.wire import rfc3339
 from app.serving.readers import Seats

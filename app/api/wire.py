@@ -11,27 +11,28 @@ from msgspec.structs import FieldInfo, asdict
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 from starlette.responses import Response
 
-from agent_core import (
-    AgentDefaults,
+from agent_core.agents import AgentDefaults, Definition, ToolObject, ToolVersion
+from agent_core.controls import without_context
+from agent_core.listings import McpServerObject
+from agent_core.messages import CostGroup, CostItem, FileObject, Part
+from agent_core.objects import (
     AgentObject,
     ApprovalObject,
     AuditEntry,
-    Definition,
-    FileObject,
+    ConversationObject,
+    KeyObject,
     MessageObject,
+    OperationEntry,
     Page,
-    Part,
     Receipt,
     RenderObject,
+    Revocation,
     RunObject,
+    SecretObject,
     SessionObject,
+    SigningKey,
 )
-from agent_core import Feedback as FeedbackObject
-from agent_core.agents import ToolObject, ToolVersion
-from agent_core.controls import without_context
-from agent_core.listings import McpServerObject
-from agent_core.messages import CostGroup, CostItem
-from agent_core.objects import ConversationObject, KeyObject, OperationEntry, Revocation, SecretObject, SigningKey
+from agent_core.objects import Feedback as FeedbackObject
 from agent_core.objects import Vote as VoteObject
 from agent_core.runtime.discovery import LoginBegun
 from agent_core.runtime.tools import DryRun

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
-from agent_core import ConfigError, InvalidInput, ParleyError
+from agent_core.errors import ConfigError, InvalidInput, ParleyError
 from agent_core.net import sse
 from app.settings import SQLITE, Settings, json_object
 from app.storage import SECRET_FILE, load_keys, server_note

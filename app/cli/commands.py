@@ -11,7 +11,8 @@ from urllib.parse import quote
 import msgspec
 import typer
 
-from agent_core import ConfigError, Controls
+from agent_core.agents import Controls
+from agent_core.errors import ConfigError
 from app import logs, storage
 from app.cli.client import Client, ServerRefused
 from app.cli.keys import actors, approvals, audit, cost, keys, revoke, web_keys

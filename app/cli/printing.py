@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent_core import shorten
+from agent_core.messages import shorten
 from app.cli.client import Client, connected
 from app.logs import say
 from app.settings import load_settings

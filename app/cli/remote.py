@@ -8,24 +8,13 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from agent_core import (
-    Actor,
-    Clock,
-    ConfigError,
-    Decision,
-    Event,
-    Fact,
-    Inbound,
-    Live,
-    Page,
-    Receipt,
-    RunObject,
-    SessionObject,
-    may_respond,
-    new_id,
-    text_of,
-)
-from agent_core.events import LIVE, TERMINAL, RunWaiting
+from agent_core.channels import Inbound
+from agent_core.clock import Clock
+from agent_core.errors import ConfigError
+from agent_core.events import LIVE, TERMINAL, Event, Fact, Live, RunWaiting
+from agent_core.ids import new_id
+from agent_core.messages import Actor, text_of
+from agent_core.objects import Decision, Page, Receipt, RunObject, SessionObject, may_respond
 from app.cli.client import Client, Frame, ServerRefused, ServerUnavailable, Unreachable, client_of, no_server, segment
 from app.settings import Settings
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import typer
 
-from agent_core import ConfigError
+from agent_core.errors import ConfigError
 from agent_core.net.fetch import Bounds, Fetch, FetchFailed
 from agent_core.tools.base import UNSHOWN
 from app.cli.client import ServerRefused, Unreachable, json_option

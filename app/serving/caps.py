@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 import structlog
 from starlette.types import Scope
 
-from agent_core import RateLimited
+from agent_core.errors import RateLimited
 from app.settings import is_shared, place_of
 from channels.web.identity import Principal
 

@@ -11,7 +11,9 @@ from dataclasses import replace
 
 import structlog
 
-from agent_core import Actor, Clock, ParleyError, SystemClock
+from agent_core.clock import Clock, SystemClock
+from agent_core.errors import ParleyError
+from agent_core.messages import Actor
 from agent_core.objects import Revocation, RevocationKind, SigningKey, StoredKey
 from agent_core.runtime.access import Access
 from app.serving.caps import Logins

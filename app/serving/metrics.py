@@ -8,8 +8,9 @@ from typing import Any, get_args
 from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from agent_core import Core, Unavailable
+from agent_core.core import Core
 from agent_core.counters import Counters, histogram
+from agent_core.errors import Unavailable
 from agent_core.listings import ServerStatus
 from agent_core.store.queue import Figures, Kind
 from app.serving.connections import Connections

@@ -9,8 +9,11 @@ from typing import Any, Literal, Protocol
 
 from sqlalchemy import Connection, Row, text
 
-from agent_core import Core, Database, RateLimited, SystemClock, Unavailable
+from agent_core.clock import SystemClock
+from agent_core.core import Core
+from agent_core.errors import RateLimited, Unavailable
 from agent_core.quotas import DEFAULT_STREAMS
+from agent_core.store.database import Database
 from app.storage import newest, revision_of
 from channels.web.identity import Principal
 

@@ -29,7 +29,7 @@ from uvicorn import Config
 from uvicorn import Server as Uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from agent_core import ConfigError
+from agent_core.errors import ConfigError
 from app.serving.connections import REFUSED, TRY_AGAIN, Connections, Reason
 from app.serving.readers import Readers
 

@@ -13,7 +13,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from yarl import URL
 
-from agent_core import ParleyError
+from agent_core.errors import ParleyError
 from channels.slack import limits
 
 

@@ -12,20 +12,14 @@ from typing import Any, NamedTuple
 import structlog
 from sqlalchemy import Connection, Table, and_, case, select, update
 
-from agent_core import (
-    ApprovalDecided,
-    ApprovalObject,
-    Clock,
-    Core,
-    Fact,
-    MessageCorrected,
-    NotFound,
-    ParleyError,
-    Unavailable,
-    new_id,
-    shorten,
-    trace_of,
-)
+from agent_core.clock import Clock
+from agent_core.core import Core
+from agent_core.errors import NotFound, ParleyError, Unavailable
+from agent_core.events import ApprovalDecided, Fact, MessageCorrected
+from agent_core.ids import new_id
+from agent_core.messages import shorten
+from agent_core.objects import ApprovalObject
+from agent_core.traces import trace_of
 from channels.delivery import PeriodicTask
 from channels.ledger import LEASE, CardRow, LostPlace, PlaceRow
 from channels.slack import api as f

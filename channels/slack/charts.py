@@ -10,21 +10,9 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import structs
 
-from agent_core import (
-    DataTable,
-    PlainChart,
-    PlainSeries,
-    RenderHead,
-    TableColumn,
-    amount_sign,
-    chart_of,
-    chart_text,
-    data_of,
-    head_of,
-    shorten,
-    spec_text,
-    table_of,
-)
+from agent_core.charts.text import RenderHead, chart_text, data_of, head_of, spec_text
+from agent_core.charts.values import DataTable, PlainChart, PlainSeries, TableColumn, amount_sign, chart_of, table_of
+from agent_core.messages import shorten
 from channels.slack import limits
 from channels.slack.tables import (
     ACROSS,

@@ -17,7 +17,12 @@ import msgspec
 import structlog
 from msgspec import structs
 
-from agent_core import Actor, AgentObject, Clock, Context, Core, Inbound, NotFound, ParleyError, Receipt, SessionObject
+from agent_core.channels import Context, Inbound
+from agent_core.clock import Clock
+from agent_core.core import Core
+from agent_core.errors import NotFound, ParleyError
+from agent_core.messages import Actor
+from agent_core.objects import AgentObject, Receipt, SessionObject
 from channels.slack import api as f
 from channels.slack import limits
 from channels.slack.api import Json, Replies

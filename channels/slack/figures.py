@@ -14,7 +14,13 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 import structlog
 
-from agent_core import Clock, DrawingUnavailable, ParleyError, PlainChart, csv_of, in_render_thread, trace_of
+from agent_core.charts.draw import DrawingUnavailable
+from agent_core.charts.made import in_render_thread
+from agent_core.charts.text import csv_of
+from agent_core.charts.values import PlainChart
+from agent_core.clock import Clock
+from agent_core.errors import ParleyError
+from agent_core.traces import trace_of
 from channels.ledger import Ledger, LostPlace, OwnedPlace, UploadEntry, UploadState
 from channels.slack import api as f
 from channels.slack import limits

@@ -12,7 +12,9 @@ from datetime import date as datetime_date
 from decimal import Decimal
 from typing import Any, Literal, cast
 
-from agent_core import Actor, ApprovalObject, Fault, shorten
+from agent_core.errors import Fault
+from agent_core.messages import Actor, shorten
+from agent_core.objects import ApprovalObject
 from channels.slack import limits
 from channels.slack.text import escape, neutral
 from channels.text import doubt, named_choices, unmistakable

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, cast
 
-from agent_core import Context
+from agent_core.channels import Context
 from channels.slack.api import Identity, Json
 from channels.slack.blocks import FEEDBACK, voted
 from channels.slack.forms import ALWAYS, APPROVE, CHOICES, DENY, EDIT, CardAt, card_at

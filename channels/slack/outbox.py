@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 import structlog
 
-from agent_core import Actor, Clock, NotFound, ParleyError
+from agent_core.clock import Clock
+from agent_core.errors import NotFound, ParleyError
+from agent_core.messages import Actor
 from channels.delivery import Deferred, Unfinished
 from channels.ledger import Ledger, OwnedPlace
 from channels.slack import api as f

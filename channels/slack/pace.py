@@ -13,7 +13,8 @@ from types import MappingProxyType
 
 import structlog
 
-from agent_core import Clock, NotFound
+from agent_core.clock import Clock
+from agent_core.errors import NotFound
 from channels.slack import limits
 from channels.slack.api import Identity, NoStreaming, SlackApi, SlackFailure, Unauthorised
 

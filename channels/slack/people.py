@@ -13,7 +13,8 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
-from agent_core import Clock, shorten
+from agent_core.clock import Clock
+from agent_core.messages import shorten
 from channels.slack import api as f
 from channels.slack.api import Identity, Json
 from channels.slack.intake import part

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal
 
-from agent_core import shorten
+from agent_core.messages import shorten
 from channels.delivery import PartTooLong
 from channels.slack import limits
 from channels.slack.blocks import Figure, Payload, feedback_row, payloads, segments

@@ -12,32 +12,31 @@ from typing import Any, Protocol
 
 import structlog
 
-from agent_core import (
-    Actor,
-    AgentObject,
+from agent_core.channels import Context, Inbound
+from agent_core.clock import Clock
+from agent_core.core import Core
+from agent_core.errors import (
     AlreadyDecided,
-    ApprovalObject,
-    Clock,
-    Context,
-    Core,
-    Decider,
-    Decision,
-    Inbound,
     InvalidInput,
     NotAnApprover,
     NotFound,
     ParleyError,
-    PendingCall,
     RateLimited,
+    SessionClosed,
+)
+from agent_core.messages import Actor, Text, shorten
+from agent_core.objects import (
+    AgentObject,
+    ApprovalObject,
+    Decider,
+    Decision,
+    PendingCall,
     Receipt,
     RunObject,
-    SessionClosed,
     SessionObject,
-    Text,
     may_respond,
-    shorten,
-    trace_of,
 )
+from agent_core.traces import trace_of
 from channels.slack import api as f
 from channels.slack import forms, limits
 from channels.slack import forms as w

@@ -24,7 +24,12 @@ from slack_sdk.web.async_client import AsyncWebClient
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agent_core import Clock, Core, Fetch, NotFound, ParleyError, QuickChart, SystemClock, trace_of
+from agent_core.charts.draw import QuickChart
+from agent_core.clock import Clock, SystemClock
+from agent_core.core import Core
+from agent_core.errors import NotFound, ParleyError
+from agent_core.net.fetch import Fetch
+from agent_core.traces import trace_of
 from channels.ledger import Ledger
 from channels.slack import intake
 from channels.slack.api import BASE_URL, Json, SlackApi, SlackFailure, open_session

@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent_core import ChannelConflict, Definition, InvalidInput
+from agent_core.agents import Definition
+from agent_core.channels import ChannelConflict
+from agent_core.errors import InvalidInput
 from channels.spec import AgentSettings
 
 _KIND = "slack"

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from agent_core import Core, Responder
+from agent_core.channels import Responder
+from agent_core.core import Core
 from channels.slack.settings import NAME, SETTINGS
 from channels.spec import ChannelPreview, ChannelSpec, Records, ShownRender
 

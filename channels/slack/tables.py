@@ -11,7 +11,9 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
-from agent_core import DataTable, PlainChart, TableColumn, formatted, head_of, number_of, shorten, table_text
+from agent_core.charts.text import head_of, table_text
+from agent_core.charts.values import DataTable, PlainChart, TableColumn, formatted, number_of
+from agent_core.messages import shorten
 from channels.slack import limits
 from channels.slack.parsing import BREAK
 from channels.slack.text import escape, neutral

@@ -8,20 +8,11 @@ from functools import partial
 
 import structlog
 
-from agent_core import (
-    Clock,
-    Core,
-    Event,
-    Fact,
-    NotFound,
-    ParleyError,
-    RunCancelled,
-    RunCompleted,
-    RunFailed,
-    RunResumed,
-    Unavailable,
-    trace_of,
-)
+from agent_core.clock import Clock
+from agent_core.core import Core
+from agent_core.errors import NotFound, ParleyError, Unavailable
+from agent_core.events import Event, Fact, RunCancelled, RunCompleted, RunFailed, RunResumed
+from agent_core.traces import trace_of
 from channels.delivery import Delivery, PeriodicTask, set_or_timeout
 from channels.ledger import LEASE, Ledger, LostPlace, OwnedPlace
 from channels.slack import api as f

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 import structlog
 from starlette.requests import Request
 
-from agent_core import Forbidden, RateLimited
+from agent_core.errors import Forbidden, RateLimited
 from channels.spec import default_agent
 from channels.text import one_line
 

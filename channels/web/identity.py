@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from agent_core import SCOPES as ALL_SCOPES
-from agent_core import Actor, ParleyError, Secrets, new_id
+from agent_core.errors import ParleyError
+from agent_core.ids import new_id
+from agent_core.messages import Actor
+from agent_core.objects import SCOPES as ALL_SCOPES
+from agent_core.secrets import Secrets
 
 if TYPE_CHECKING:
     from jwt.types import Options

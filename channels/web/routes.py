@@ -36,7 +36,12 @@ from sqlmodel import Field, SQLModel
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from agent_core import Actor, AgentObject, Clock, Core, Forbidden, RateLimited, SystemClock, new_id
+from agent_core.clock import Clock, SystemClock
+from agent_core.core import Core
+from agent_core.errors import Forbidden, RateLimited
+from agent_core.ids import new_id
+from agent_core.messages import Actor
+from agent_core.objects import AgentObject
 from channels.spec import PREFERRED, ChannelSpec, Records
 from channels.text import visible
 from channels.web.demo import (

@@ -9,7 +9,10 @@ from typing import Literal
 
 import msgspec
 
-from agent_core import FILE_KINDS, MAX_FILE, MAX_FILES, AgentObject, Definition, InvalidInput
+from agent_core.agents import Definition
+from agent_core.errors import InvalidInput
+from agent_core.messages import FILE_KINDS, MAX_FILE, MAX_FILES
+from agent_core.objects import AgentObject
 from channels.spec import AgentSettings
 from channels.web.identity import fault_of_name, is_hidden
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from agent_core import Actor
+from agent_core.messages import Actor
 from channels.web.identity import MAX_ID, Principal, fault_of_id, fault_of_name
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent_core import Event
+from agent_core.events import Event
 
 ShowTools = Literal["none", "names", "full"]
 Fields = dict[str, Any]

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from agent_core import Actor, ApprovalObject, Decider, Decision, Hook
-from agent_core.agents import ToolSpec
+from agent_core.agents import Hook, ToolSpec
+from agent_core.messages import Actor
+from agent_core.objects import ApprovalObject, Decider, Decision
 from agent_core.tools.base import CallContext, Outcome, Pending, Tool
 from agent_core.tools.functions import tool
 from tests.agent_core.stage import ANN, Stage

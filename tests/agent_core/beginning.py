@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from agent_core import Core, Definition, Hook
+from agent_core.agents import Definition, Hook
+from agent_core.core import Core
 from agent_core.store.database import Database
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool

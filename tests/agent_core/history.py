@@ -5,12 +5,11 @@ from typing import Any
 
 import msgspec
 
-from agent_core import Actor, Definition, Fact, Limits, Text, ToolCall, ToolSpec, Usage
 from agent_core import events as e
 from agent_core.agent.snapshot import freeze
-from agent_core.agents import Agent, Controls
-from agent_core.events import FactBody
-from agent_core.messages import Part
+from agent_core.agents import Agent, Controls, Definition, Limits, ToolSpec
+from agent_core.events import Fact, FactBody
+from agent_core.messages import Actor, Part, Text, ToolCall, Usage
 
 ANN = Actor("ann", "user")
 RUN = "run_1"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agent_core import (
+from agent_core.events import (
     Fact,
     MessageCompleted,
     RunCancelled,
@@ -13,12 +13,12 @@ from agent_core import (
     RunStarted,
     StepCompleted,
     StepStarted,
-    Text,
     ToolCompleted,
     ToolPending,
     ToolRequested,
     ToolStarted,
 )
+from agent_core.messages import Text
 from agent_core.runtime.calls import ANSWERED
 
 TERMINAL = (RunCompleted, RunFailed, RunCancelled)

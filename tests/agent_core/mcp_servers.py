@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent_core import Text
 from agent_core.mcp.port import McpUnavailable, ServerLogins
+from agent_core.messages import Text
 from agent_core.servers import McpAnnotations, McpListing, McpServer, McpTool
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
 from tests.polling import PATIENCE

@@ -8,25 +8,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent_core import (
-    Actor,
-    Compaction,
-    Context,
-    Controls,
-    Core,
-    Definition,
-    Fact,
-    Inbound,
-    Limits,
-    Message,
-    StepStarted,
-    Text,
-)
 from agent_core.agent.entries import ASKED
 from agent_core.agent.window import Window, WindowEntry
-from agent_core.agents import Agent
+from agent_core.agents import Agent, Compaction, Controls, Definition, Limits
+from agent_core.channels import Context, Inbound
 from agent_core.controls import Abilities, Caching
-from agent_core.messages import Role, text_of
+from agent_core.core import Core
+from agent_core.events import Fact, StepStarted
+from agent_core.messages import Actor, Message, Role, Text, text_of
 from agent_core.providers.base import Request
 from agent_core.store import log, reading, runs, sessions
 from agent_core.store.hub import Subscriber
@@ -281,18 +270,18 @@ class RandomSession:
         """Note the session's window as it grew and as it is rebuilt from the log, brought to the same fact."""
         store, homes = self._core._store, self._core._cache
         grown = (await homes.get(self._session)).window.preview([])
-        loaded = await store.read(lambda connection: reading.load(connection, self._session))
+        loaded = await store.read(reading.load, self._session)
         rebuilt = (await homes._built(loaded)).window
         seq = min(grown.seq, rebuilt.seq)
-        facts = await store.read(lambda connection: log.facts_between(connection, loaded.session.session_key, seq))
+        facts = await store.read(log.facts_between, loaded.session.session_key, seq)
         grown.apply(facts)
         rebuilt.apply(facts)
         self.windows.append((grown, rebuilt))
 
     async def _read(self) -> None:
         store = self._core._store
-        place = (await store.read(lambda connection: sessions.find(connection, self._session))).session_key
-        self.facts = await store.read(lambda connection: log.facts_between(connection, place, 0))
+        place = (await store.read(sessions.find, self._session)).session_key
+        self.facts = await store.read(log.facts_between, place, 0)
         home = await self._core._cache.get(self._session)
         for run in dict.fromkeys(fact.run for fact in self.facts if fact.run):
             ref, _ = await store.read(lambda connection, run=run: runs.find(connection, run))

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from agent_core import (
-    ToolCompleted,
-    text_of,
-)
+from agent_core.events import ToolCompleted
+from agent_core.messages import text_of
 from agent_core.providers.base import Request
 from agent_core.testing import ScriptedProvider, call
 from agent_core.tools.base import Tool

@@ -6,10 +6,16 @@ from typing import Any, Protocol, cast
 
 from sqlalchemy import Engine
 
-from agent_core import Actor, Core, Event, Fact, Inbound, Receipt, SqliteDatabase, SystemClock, Text
+from agent_core.channels import Inbound
+from agent_core.clock import SystemClock
+from agent_core.core import Core
 from agent_core.engine.local import Sweep
 from agent_core.engine.pool import Pool
+from agent_core.events import Event, Fact
+from agent_core.messages import Actor, Text
+from agent_core.objects import Receipt
 from agent_core.store import log, queue, runs, sessions
+from agent_core.store.database import SqliteDatabase
 from agent_core.store.log import RunRef
 from agent_core.store.postgres import PostgresDatabase
 from tests.polling import PATIENCE
@@ -61,7 +67,7 @@ async def log_of(core: Core, session: str, *, after: int = 0) -> list[Fact]:
 
 async def ref_of(core: Core, run: str) -> RunRef:
     """Return the run as its owner holds it."""
-    return (await core._store.read(lambda connection: runs.find(connection, run)))[0]
+    return (await core._store.read(runs.find, run))[0]
 
 
 def engine_of(core: Core) -> Engine:
@@ -89,7 +95,7 @@ def local(core: Core) -> Driving:
 
 async def look_at(core: Core, run: int, at: int) -> None:
     """Have the sweep look at a run at *at* milliseconds, as the end of an approval does."""
-    await core._store.write(lambda connection: queue.set_deadline(connection, run, at))
+    await core._store.write(queue.set_deadline, run, at)
     local(core).sweep.look_soon()
 
 

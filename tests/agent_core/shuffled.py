@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent_core import DeclaredTool
+from agent_core.agents import DeclaredTool
 
 DECLARED = DeclaredTool(
     name="pick",

@@ -7,29 +7,15 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from agent_core import (
-    Actor,
-    Compaction,
-    Controls,
-    Core,
-    DeclaredTool,
-    Event,
-    Fact,
-    FactBody,
-    Hook,
-    Inbound,
-    Limits,
-    LiveBody,
-    Message,
-    Overlap,
-    RunObject,
-    Text,
-    ToolResult,
-    text_of,
-)
 from agent_core.agent.frames import CORRECTION, STOPPED_NOTE
+from agent_core.agents import Compaction, Controls, DeclaredTool, Hook, Limits
+from agent_core.channels import Inbound, Overlap
 from agent_core.clock import Clock
 from agent_core.controls import ABLE, Abilities
+from agent_core.core import Core
+from agent_core.events import Event, Fact, FactBody, LiveBody
+from agent_core.messages import Actor, Message, Text, ToolResult, text_of
+from agent_core.objects import RunObject
 from agent_core.providers.base import Request
 from agent_core.store import log, sessions
 from agent_core.testing import FakeClock, Script, ScriptedProvider

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agent_core import Actor, AlreadyDecided, Decider, Decision, NotAnApprover
+from agent_core.errors import AlreadyDecided, NotAnApprover
+from agent_core.messages import Actor
+from agent_core.objects import Decider, Decision
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from tests.agent_core.asking import BOB, EVE, OPERATOR, Till, asks, open_approvals
 from tests.agent_core.beginning import begin

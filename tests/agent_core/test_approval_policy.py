@@ -5,15 +5,11 @@ from typing import Any
 
 import pytest
 
-from agent_core import (
-    Actor,
-    ApprovalConfig,
-    Channels,
-    Decider,
-    InvalidInput,
-    may_respond,
-)
-from agent_core.objects import check_approval
+from agent_core.agents import ApprovalConfig
+from agent_core.channels import Channels
+from agent_core.errors import InvalidInput
+from agent_core.messages import Actor
+from agent_core.objects import Decider, check_approval, may_respond
 from app.compose import CHANNELS
 from tests.agent_core.asking import BOB, EVE, OPERATOR
 from tests.agent_core.stage import ANN

@@ -14,20 +14,13 @@ from functools import partial
 import msgspec
 import pytest
 
-from agent_core import (
-    Actor,
-    AlreadyDecided,
-    ApprovalDecided,
-    ApprovalObject,
-    Core,
-    Decider,
-    Decision,
-    NotAnApprover,
-    RunCancelled,
-    RunCompleted,
-    ToolCompleted,
-)
 from agent_core.agent.announce import cancelled
+from agent_core.core import Core
+from agent_core.errors import AlreadyDecided, NotAnApprover
+from agent_core.events import ApprovalDecided, RunCancelled, RunCancelling, RunCompleted, ToolCompleted
+from agent_core.messages import Actor
+from agent_core.objects import ApprovalObject, Decider, Decision
+from agent_core.store import runs
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
 from agent_core.tools.base import CallContext
 from agent_core.tools.functions import tool
@@ -162,7 +155,9 @@ async def test_a_stop_while_a_call_ends(make_core: MakeCore, beats: int) -> None
     @tool(effect="write")
     async def pay(amount: int, context: CallContext) -> str:
         """Pay, and be stopped some rounds of the event loop later."""
-        done = await core._store.cancel(context.run, by=ANN, reason=None, finish=cancelled)
+        request = RunCancelling(by=ANN, reason=None)
+        cancel = partial(runs.cancel_named, finish=cancelled, owner=None, now=0)
+        done = await core._store.commit(None, cancel, context.run, request)
         assert done.running is not None
         asyncio.get_running_loop().call_soon(_after, beats, partial(core._engine.pool.interrupt, done.running.key))
         return f"Paid {amount}"

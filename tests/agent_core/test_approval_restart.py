@@ -10,7 +10,7 @@ import tracemalloc
 
 import pytest
 
-from agent_core import Core
+from agent_core.core import Core
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from tests.agent_core.asking import Till, asks, no, yes
 from tests.agent_core.laws import check_log

@@ -4,20 +4,10 @@ import asyncio
 
 import pytest
 
-from agent_core import (
-    AlreadyDecided,
-    Decider,
-    HookRuled,
-    InvalidInput,
-    NotAnApprover,
-    NotFound,
-    RunCompleted,
-    RunResumed,
-    RunWaiting,
-    ToolCompleted,
-    ToolStarted,
-    text_of,
-)
+from agent_core.errors import AlreadyDecided, InvalidInput, NotAnApprover, NotFound
+from agent_core.events import HookRuled, RunCompleted, RunResumed, RunWaiting, ToolCompleted, ToolStarted
+from agent_core.messages import text_of
+from agent_core.objects import Decider
 from agent_core.testing import FakeClock, by_step, call, pause, say
 from agent_core.tools.functions import tool
 from tests.agent_core.asking import BOB, EVE, OPERATOR, Till, asks, no, open_approvals, yes

@@ -6,19 +6,12 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from agent_core import (
-    Actor,
-    Changes,
-    Controls,
-    DeclaredTool,
-    Hook,
-    Inbound,
-    InvalidInput,
-    MessageReceived,
-    RunCompleted,
-    Text,
-    ToolOutput,
-)
+from agent_core.agents import Controls, DeclaredTool, Hook
+from agent_core.channels import Inbound
+from agent_core.errors import InvalidInput
+from agent_core.events import MessageReceived, RunCompleted
+from agent_core.messages import Actor, Text
+from agent_core.runtime.segments import Changes, ToolOutput
 from agent_core.store.log import RUN
 from agent_core.testing import call, pause, say
 from agent_core.tools.base import CallContext

@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 import structlog
 
-from agent_core import CacheMissed, Controls, Inbound, StepCompleted, StepFailed, StepStarted, Text, Usage
+from agent_core.agents import Controls
+from agent_core.channels import Inbound
 from agent_core.controls import Abilities, Caching
+from agent_core.events import CacheMissed, StepCompleted, StepFailed, StepStarted
+from agent_core.messages import Text, Usage
 from agent_core.providers.models import find, of_anthropic
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, fail, say, usage
 from agent_core.tools.functions import tool

@@ -7,7 +7,12 @@ from typing import Any, TypeVar
 import pytest
 from sqlalchemy import Connection
 
-from agent_core import Core, DeclaredTool, Inbound, RunResumed, Text, ToolOutput
+from agent_core.agents import DeclaredTool
+from agent_core.channels import Inbound
+from agent_core.core import Core
+from agent_core.events import RunResumed
+from agent_core.messages import Text
+from agent_core.runtime.segments import ToolOutput
 from agent_core.testing import FakeClock, by_step, call, pause, say
 from tests.agent_core.asking import Till, asks, open_approvals, yes
 from tests.agent_core.databases import Wrapped

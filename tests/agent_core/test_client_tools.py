@@ -2,16 +2,11 @@
 
 import pytest
 
-from agent_core import (
-    AlreadyDecided,
-    DeclaredTool,
-    InvalidInput,
-    NotFound,
-    RunResumed,
-    ToolOutput,
-    ToolStarted,
-    text_of,
-)
+from agent_core.agents import DeclaredTool
+from agent_core.errors import AlreadyDecided, InvalidInput, NotFound
+from agent_core.events import RunResumed, ToolStarted
+from agent_core.messages import text_of
+from agent_core.runtime.segments import ToolOutput
 from agent_core.testing import by_step, call, say
 from tests.agent_core.asking import Till, asks, open_approvals, yes
 from tests.agent_core.stage import results, set_stage

@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agent_core import AgentDefaults, Compaction, ContextAdded, Inbound, InvalidInput, Limits, StepStarted, Text
 from agent_core.agent.snapshot import clock_text, is_zone, zone_for, zone_of
+from agent_core.agents import AgentDefaults, Compaction, Limits
+from agent_core.channels import Inbound
+from agent_core.errors import InvalidInput
+from agent_core.events import ContextAdded, StepStarted
+from agent_core.messages import Text
 from agent_core.store.store import Store
 from agent_core.testing import FakeClock, say
 from agent_core.testing.clock import START

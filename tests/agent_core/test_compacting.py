@@ -6,17 +6,11 @@ from decimal import Decimal
 
 import pytest
 
-from agent_core import (
-    Compaction,
-    CompactionFailed,
-    ContextCompacted,
-    Limits,
-    StepFailed,
-    StepStarted,
-    text_of,
-)
 from agent_core.agent.compaction import MAX_FAILURES
 from agent_core.agent.entries import ASKED
+from agent_core.agents import Compaction, Limits
+from agent_core.events import CompactionFailed, ContextCompacted, StepFailed, StepStarted
+from agent_core.messages import text_of
 from agent_core.providers.base import Request, UsageReport
 from agent_core.testing import call, fail, finish, pause, say, step_of, think, usage
 from agent_core.testing.scripted import Answer, Item

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from agent_core import CompactionFailed, ContextCompacted, Limits
+from agent_core.agents import Limits
+from agent_core.events import CompactionFailed, ContextCompacted
 from agent_core.providers.base import Request
 from agent_core.runtime.compacting import PATIENCE
 from agent_core.testing import FakeClock, call, finish, pause, say

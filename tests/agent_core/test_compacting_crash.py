@@ -6,23 +6,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from agent_core import (
-    Compaction,
-    ContextCompacted,
-    Core,
-    Definition,
-    Fact,
-    Inbound,
-    Limits,
-    Message,
-    Text,
-    ToolResult,
-    text_of,
-)
 from agent_core.agent.compaction import PolicyKind
 from agent_core.agent.entries import tokens_of_bytes, tokens_of_prefix
 from agent_core.agent.window import Window
+from agent_core.agents import Compaction, Definition, Limits
+from agent_core.channels import Inbound
 from agent_core.clock import Clock
+from agent_core.core import Core
+from agent_core.events import ContextCompacted, Fact
+from agent_core.messages import Message, Text, ToolResult, text_of
 from agent_core.providers.base import Request
 from agent_core.runtime import compacting
 from agent_core.testing import ScriptedProvider, call, fail, say, think

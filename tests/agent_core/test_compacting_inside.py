@@ -2,9 +2,11 @@
 
 import pytest
 
-from agent_core import Compaction, CompactionFailed, ContextCompacted, Controls, StepFailed, ToolResult, text_of
 from agent_core.agent.compaction import MAX_FAILURES
 from agent_core.agent.strategy import RESUME_NOTE
+from agent_core.agents import Compaction, Controls
+from agent_core.events import CompactionFailed, ContextCompacted, StepFailed
+from agent_core.messages import ToolResult, text_of
 from agent_core.providers.base import Request
 from agent_core.testing import FakeClock, call, fail, finish, say, think
 from agent_core.testing.scripted import Answer

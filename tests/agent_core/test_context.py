@@ -7,19 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_core import (
-    Context,
-    ContextAdded,
-    IdempotencyMismatch,
-    Inbound,
-    NotFound,
-    RunStarted,
-    SessionClosed,
-    StepStarted,
-    Text,
-    ToolStarted,
-)
 from agent_core.agent.frames import CLOSING, OPENING, context_facts
+from agent_core.channels import Context, Inbound
+from agent_core.errors import IdempotencyMismatch, NotFound, SessionClosed
+from agent_core.events import ContextAdded, RunStarted, StepStarted, ToolStarted
+from agent_core.messages import Text
 from agent_core.testing import call, pause, say
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import ANN, Stage, is_a, set_stage, texts

@@ -8,23 +8,15 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import (
-    Actor,
-    ContextAdded,
-    Core,
-    Database,
-    Definition,
-    Fact,
-    Hook,
-    Inbound,
-    Limits,
-    RunObject,
-    StepStarted,
-    Text,
-    text_of,
-)
 from agent_core.agent.snapshot import ContextText, RunOpening
+from agent_core.agents import Definition, Hook, Limits
+from agent_core.channels import Inbound
+from agent_core.core import Core
+from agent_core.events import ContextAdded, Fact, StepStarted
+from agent_core.messages import Actor, Text, text_of
+from agent_core.objects import RunObject
 from agent_core.runtime import offers
+from agent_core.store.database import Database
 from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.functions import tool
 from tests.agent_core.crashing import CrashingDatabase, Side

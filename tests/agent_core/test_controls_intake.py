@@ -4,14 +4,9 @@ from typing import Any
 
 import pytest
 
-from agent_core import (
-    Budget,
-    Controls,
-    DeclaredTool,
-    InvalidInput,
-    NamedTool,
-    StepRule,
-)
+from agent_core.agents import Controls, DeclaredTool
+from agent_core.controls import Budget, NamedTool, StepRule
+from agent_core.errors import InvalidInput
 from tests.agent_core.scenes import inbound
 from tests.agent_core.stage import set_stage
 from tests.agent_core.test_loop_controls import look, stop_at, write

@@ -7,21 +7,12 @@ from functools import partial
 import pytest
 from sqlalchemy import event
 
-from agent_core import (
-    Controls,
-    Core,
-    InvalidInput,
-    Message,
-    MessageReceived,
-    NotFound,
-    RunQueued,
-    SessionClosed,
-    SnapshotFrozen,
-    StepStarted,
-    Text,
-    text_of,
-)
+from agent_core.agents import Controls
+from agent_core.core import Core
 from agent_core.engine.local import LocalEngine
+from agent_core.errors import InvalidInput, NotFound, SessionClosed
+from agent_core.events import MessageReceived, RunQueued, SnapshotFrozen, StepStarted
+from agent_core.messages import Message, Text, text_of
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.functions import tool

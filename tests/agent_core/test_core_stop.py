@@ -6,8 +6,7 @@ from functools import partial
 
 import pytest
 
-from agent_core import SystemClock
-from agent_core.clock import Clock
+from agent_core.clock import Clock, SystemClock
 from agent_core.engine.local import LocalEngine
 from agent_core.engine.pool import Runs
 from agent_core.runtime.segments import CompletionNotifier

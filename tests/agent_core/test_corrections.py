@@ -4,22 +4,19 @@ import asyncio
 
 import pytest
 
-from agent_core import (
+from agent_core.agent.frames import CORRECTION
+from agent_core.channels import Inbound
+from agent_core.errors import IdempotencyMismatch, InvalidInput, NotFound
+from agent_core.events import (
     ContextAdded,
-    IdempotencyMismatch,
-    Inbound,
-    InvalidInput,
     MessageCorrected,
     MessageReceived,
-    NotFound,
     RunQueued,
     RunStarted,
     StepStarted,
-    Text,
     ToolStarted,
-    text_of,
 )
-from agent_core.agent.frames import CORRECTION
+from agent_core.messages import Text, text_of
 from agent_core.store import log, reading
 from agent_core.testing import call, pause, say
 from agent_core.tools.base import Tool
@@ -68,9 +65,9 @@ async def checked(stage: Stage) -> None:
     """Fail unless the log keeps the rules, and a window rebuilt from it is the one that grew."""
     check_log(await stage.log())
     store, homes = stage.core._store, stage.core._cache
-    loaded = await store.read(lambda connection: reading.load(connection, stage.session))
+    loaded = await store.read(reading.load, stage.session)
     grown, rebuilt = (await homes.get(stage.session)).window.preview([]), (await homes._built(loaded)).window
-    grown.apply(await store.read(lambda connection: log.facts_between(connection, loaded.session.session_key, 0)))
+    grown.apply(await store.read(log.facts_between, loaded.session.session_key, 0))
     assert [entry.message for entry in grown.entries] == [entry.message for entry in rebuilt.entries]
 
 

@@ -5,12 +5,14 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from agent_core import Core, DeclaredTool, ToolOutput
 from agent_core import events as e
+from agent_core.agents import DeclaredTool
+from agent_core.core import Core
 from agent_core.counters import Counters
 from agent_core.events import Fact, FactBody
 from agent_core.messages import Usage
 from agent_core.objects import RunObject
+from agent_core.runtime.segments import ToolOutput
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage

@@ -8,26 +8,16 @@ from typing import Any
 
 import pytest
 
-from agent_core import (
-    Actor,
-    AlreadyDecided,
-    Core,
-    DeclaredTool,
-    Definition,
-    Fact,
-    Hook,
-    Inbound,
-    Part,
-    RunObject,
-    Text,
-    ToolCall,
-    ToolCompleted,
-    ToolOutput,
-    text_of,
-)
-from agent_core.agents import RouterKind
+from agent_core.agents import DeclaredTool, Definition, Hook, RouterKind
+from agent_core.channels import Inbound
 from agent_core.controls import Abilities
+from agent_core.core import Core
+from agent_core.errors import AlreadyDecided
+from agent_core.events import Fact, ToolCompleted
+from agent_core.messages import Actor, Part, Text, ToolCall, text_of
+from agent_core.objects import RunObject
 from agent_core.providers.base import Request
+from agent_core.runtime.segments import ToolOutput
 from agent_core.runtime.tools import NO_PORTS, ToolPorts
 from agent_core.testing import ScriptedProvider, by_step, call, finish, say
 from agent_core.testing.scripted import Answer

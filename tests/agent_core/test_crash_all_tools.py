@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_core import Core, DeclaredTool
-from agent_core.agents import ToolDefinition
+from agent_core.agents import DeclaredTool, ToolDefinition
+from agent_core.core import Core
 from agent_core.errors import InvalidInput
 from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch

@@ -2,8 +2,10 @@
 
 import pytest
 
-from agent_core import Actor, ApprovalDecided, Decider, HookRuled, Text
 from agent_core.agent.window import Edit, edited
+from agent_core.events import ApprovalDecided, HookRuled
+from agent_core.messages import Actor, Text
+from agent_core.objects import Decider
 from agent_core.testing import call, say
 from tests.agent_core.asking import OPERATOR, Till, asks, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage, results, set_stage

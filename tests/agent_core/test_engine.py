@@ -7,14 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from agent_core import (
-    Core,
-    Fact,
-    RunFailed,
-    RunResumed,
-    RunStarted,
-    StepStarted,
-)
+from agent_core.core import Core
+from agent_core.events import Fact, RunFailed, RunResumed, RunStarted, StepStarted
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, bug, by_step, call, pause, say
 from agent_core.tools.base import CallContext, Outcome, Pending

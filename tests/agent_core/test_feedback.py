@@ -2,7 +2,9 @@
 
 import pytest
 
-from agent_core import Actor, Feedback, NotFound
+from agent_core.errors import NotFound
+from agent_core.messages import Actor
+from agent_core.objects import Feedback
 from agent_core.testing import FakeClock, say
 from tests.agent_core.stage import ANN, set_stage
 from tests.conftest import MakeCore

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from agent_core import Actor, Core, File, FileObject, Inbound, InvalidInput, Limits, NotFound, Origin, RateLimited, Text
-from agent_core.messages import FILE_KINDS, KEPT_FOR
-from agent_core.quotas import VisitorQuota, key_of
+from agent_core.agents import Limits
+from agent_core.channels import Inbound
+from agent_core.core import Core
+from agent_core.errors import InvalidInput, NotFound, RateLimited
+from agent_core.messages import FILE_KINDS, KEPT_FOR, Actor, File, FileObject, Text
+from agent_core.quotas import Origin, VisitorQuota, key_of
 from agent_core.store import files
 from agent_core.store.files import FILE
 from agent_core.store.quotas import BLOB, QUOTA
@@ -137,9 +140,9 @@ async def test_what_no_message_took_is_removed_after_a_day(core: Core):
     taken, waiting, meant = await kept(core), await kept(core), await kept(core, session=session)
     await post(core, session, taken)
     now = core._store.clock.now()
-    assert await core._store.write(lambda connection: files.sweep(connection, now + KEPT_FOR)) == 0
+    assert await core._store.write(files.sweep, now + KEPT_FOR) == 0
     before = await rows(core)
-    assert await core._store.write(lambda connection: files.sweep(connection, now + KEPT_FOR + 1)) == 2
+    assert await core._store.write(files.sweep, now + KEPT_FOR + 1) == 2
     after = await rows(core)
     assert (before[0] - after[0], before[1] - after[1], before[2] - after[2]) == (2, 2, 2 * files.MIN_STORED)
     for each in (waiting, meant):
@@ -171,7 +174,7 @@ async def test_files_of_a_few_bytes_cannot_be_sent_without_end(core: Core):
     clock = core._store.clock
     assert isinstance(clock, FakeClock)
     clock.advance(KEPT_FOR / 1000 + 1)
-    while await core._store.write(lambda connection: files.sweep(connection, clock.now())):
+    while await core._store.write(files.sweep, clock.now()):
         pass
     assert await rows(core) == (0, 0, 0)
 

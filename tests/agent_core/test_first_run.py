@@ -6,7 +6,10 @@ from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
-from agent_core import Controls, Core, Definition, InvalidInput, NotFound, RateLimited, Receipt
+from agent_core.agents import Controls, Definition
+from agent_core.core import Core
+from agent_core.errors import InvalidInput, NotFound, RateLimited
+from agent_core.objects import Receipt
 from agent_core.providers.base import ModelDelta, Request
 from agent_core.store.database import Database
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, pause, say

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from agent_core import ApprovalRequested, Fact, InvalidInput, ToolCompleted, ToolStarted, text_of
 from agent_core.agents import ToolSpec
+from agent_core.errors import InvalidInput
+from agent_core.events import ApprovalRequested, Fact, ToolCompleted, ToolStarted
 from agent_core.hooks import chain
 from agent_core.hooks.chain import MAX_FORMS
-from agent_core.messages import Text
+from agent_core.messages import Text, text_of
 from agent_core.testing import by_step, call, say
 from agent_core.tools.base import CallContext, Done, Elicitation, Outcome
 from agent_core.tools.functions import tool

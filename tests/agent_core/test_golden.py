@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from agent_core import Fact, Message, Text, ToolCall, ToolResult, text_of
 from agent_core.agent.state import replay
 from agent_core.agent.window import Window
-from agent_core.events import FACTS, LIVE, TERMINAL
+from agent_core.events import FACTS, LIVE, TERMINAL, Fact
+from agent_core.messages import Message, Text, ToolCall, ToolResult, text_of
 from agent_core.providers.base import neutral
 from tests.cases import for_each
 

@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from agent_core import Core, DeclaredTool, Hook, NotFound, RenderShown, ToolCompleted, ToolOutput, text_of
+from agent_core.agents import DeclaredTool, Hook
 from agent_core.charts.rows import FoundRows
-from agent_core.messages import Actor
+from agent_core.core import Core
+from agent_core.errors import NotFound
+from agent_core.events import RenderShown, ToolCompleted
+from agent_core.messages import Actor, text_of
+from agent_core.runtime.segments import ToolOutput
 from agent_core.store import files
 from agent_core.store.files import RESULT
 from agent_core.testing import ScriptedProvider, call, say
@@ -227,9 +231,9 @@ async def test_a_fork_has_the_handles_of_its_past(make_core: MakeCore):
     key = await core._store.read(
         lambda connection: connection.exec_driver_sql(f"SELECT key FROM session WHERE id = '{early.id}'").scalar_one()  # noqa: S608
     )
-    assert len(json.loads(await core._store.rows(key, "r1"))) == 3
+    assert len(json.loads(await core._store.read(files.rows, key, "r1"))) == 3
     with pytest.raises(NotFound, match="`r1` "):
-        await core._store.rows(key, "r2")
+        await core._store.read(files.rows, key, "r2")
 
 
 async def test_deleted_sessions_leave_no_rows(make_core: MakeCore):

@@ -6,21 +6,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent_core import (
-    Hook,
+from agent_core.agents import Hook, HookEvent, NamedHook
+from agent_core.events import (
     HookRuled,
     MessageCompleted,
     ReasoningDelta,
     RunCompleted,
     StepStarted,
-    Text,
     TextDelta,
     ToolCompleted,
     ToolStarted,
-    text_of,
 )
-from agent_core.agents import HookEvent, NamedHook
 from agent_core.hooks.chain import Allow, Answer, Deny, Modify, Occasion
+from agent_core.messages import Text, text_of
 from agent_core.testing import by_step, call, pause, say, think
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
 from tests.agent_core.raising import RAISED

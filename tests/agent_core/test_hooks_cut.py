@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from agent_core import Hook, HookRuled, MessageCompleted, text_of
+from agent_core.agents import Hook
+from agent_core.events import HookRuled, MessageCompleted
+from agent_core.messages import text_of
 from agent_core.providers.base import FinishReason
 from agent_core.testing import finish, say, think
 from tests.agent_core.stage import set_stage

@@ -4,7 +4,10 @@ import asyncio
 
 import pytest
 
-from agent_core import Core, Definition, IdempotencyMismatch, NotFound, Receipt, SessionBusy
+from agent_core.agents import Definition
+from agent_core.core import Core
+from agent_core.errors import IdempotencyMismatch, NotFound, SessionBusy
+from agent_core.objects import Receipt
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.scenes import ANN, idle, inbound, log_of, open_session, say_and_wait, send, types
 from tests.conftest import MakeCore

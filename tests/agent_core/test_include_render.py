@@ -5,23 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_core import (
-    AgentDefaults,
-    Controls,
-    DeclaredTool,
-    Definition,
-    Hook,
-    Inbound,
-    InvalidInput,
-    RenderShown,
-    SnapshotFrozen,
-    Text,
-    ToolCompleted,
-    ToolOutput,
-)
 from agent_core.agent.snapshot import RULES, contract_of
+from agent_core.agents import AgentDefaults, Controls, DeclaredTool, Definition, Hook
+from agent_core.channels import Inbound
 from agent_core.controls import NamedTool
+from agent_core.errors import InvalidInput
+from agent_core.events import RenderShown, SnapshotFrozen, ToolCompleted
+from agent_core.messages import Text
 from agent_core.providers.base import Request
+from agent_core.runtime.segments import ToolOutput
 from agent_core.testing import ScriptedProvider, call, say
 from agent_core.tools.functions import tool
 from agent_core.tools.render import render_tools

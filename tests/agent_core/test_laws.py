@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from agent_core import (
+from agent_core.events import (
     MessageCompleted,
     RunResumed,
     StepCompleted,
@@ -13,8 +13,8 @@ from agent_core import (
     ToolCompleted,
     ToolRequested,
     ToolStarted,
-    text_of,
 )
+from agent_core.messages import text_of
 from agent_core.testing import by_step, call, pause, say
 from agent_core.tools.base import CallContext, Tool
 from agent_core.tools.functions import tool

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from sqlalchemy import select
 
-from agent_core import (
+from agent_core.errors import LostRun
+from agent_core.events import (
     ContextAdded,
     MessageCompleted,
     RunFailed,
@@ -13,9 +14,8 @@ from agent_core import (
     RunStarted,
     StepCompleted,
     ToolCompleted,
-    text_of,
 )
-from agent_core.errors import LostRun
+from agent_core.messages import text_of
 from agent_core.providers.base import Request
 from agent_core.store import runs
 from agent_core.store.log import RUN
@@ -64,7 +64,7 @@ async def test_law_5_an_append_with_an_old_epoch_writes_nothing(make_core: MakeC
     stage = await set_stage(make_core, by_step((pause(may_end), say("Hi."))))
     run = await stage.send()
     await stage.asked(1)
-    old, _ = await stage.core._store.read(lambda connection: runs.find(connection, run))
+    old, _ = await stage.core._store.read(runs.find, run)
     again = await restart(make_core, stage, [(pause(may_end), say("Hi."))])
     await again.asked(1)
     facts = await again.log()
@@ -81,7 +81,7 @@ async def test_law_5_nothing_is_appended_to_a_run_that_is_over(make_core: MakeCo
     """A run that has ended takes no more facts, not even from the worker that ended it."""
     stage = await set_stage(make_core, [(say("Hi."),)])
     run = await stage.play()
-    ref, _ = await stage.core._store.read(lambda connection: runs.find(connection, run.id))
+    ref, _ = await stage.core._store.read(runs.find, run.id)
     with pytest.raises(LostRun):
         await stage.core._store.append(ref, [ContextAdded(source="note", text="late")], (), after=99)
     assert (await stage.types(run.id))[-1] == "run.completed"

@@ -6,7 +6,10 @@ from typing import Literal
 
 import pytest
 
-from agent_core import Inbound, Message, Overlap, RunCancelled, SessionBusy, Text
+from agent_core.channels import Inbound, Overlap
+from agent_core.errors import SessionBusy
+from agent_core.events import RunCancelled
+from agent_core.messages import Message, Text
 from agent_core.testing import FakeClock, call, pause, say
 from agent_core.tools.base import Pending
 from agent_core.tools.functions import tool

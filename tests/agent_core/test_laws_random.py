@@ -9,20 +9,6 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
-from agent_core import (
-    Actor,
-    CompactionFailed,
-    ContextAdded,
-    ContextCompacted,
-    Fact,
-    MessageCompleted,
-    MessageReceived,
-    Reasoning,
-    SnapshotFrozen,
-    StepStarted,
-    ToolCall,
-    ToolResult,
-)
 from agent_core import events as e
 from agent_core.agent.announce import announce
 from agent_core.agent.compaction import MAX_FAILURES, OVERFLOW, Compact
@@ -33,7 +19,17 @@ from agent_core.agent.strategy import react
 from agent_core.agent.window import Window
 from agent_core.agents import Agent
 from agent_core.clock import SystemClock
-from agent_core.messages import Message, Part, text_of
+from agent_core.events import (
+    CompactionFailed,
+    ContextAdded,
+    ContextCompacted,
+    Fact,
+    MessageCompleted,
+    MessageReceived,
+    SnapshotFrozen,
+    StepStarted,
+)
+from agent_core.messages import Actor, Message, Part, Reasoning, ToolCall, ToolResult, text_of
 from agent_core.providers.base import neutral
 from agent_core.runtime.compacting import Compactor, PromptCache
 from agent_core.testing import ScriptedProvider

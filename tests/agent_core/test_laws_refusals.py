@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_core import Inbound, Part, StepFailed, Text
-from agent_core.events import ContentLeftOut
-from agent_core.messages import explanation
+from agent_core.channels import Inbound
+from agent_core.events import ContentLeftOut, StepFailed
+from agent_core.messages import Part, Text, explanation
 from agent_core.testing import call, fail, say
 from agent_core.testing.models import status
 from agent_core.tools.functions import tool

@@ -9,7 +9,9 @@ from contextlib import aclosing, suppress
 
 import pytest
 
-from agent_core import MessageCompleted, NotFound, RunCancelled, TextDelta, ToolCompleted, ToolStarted, text_of
+from agent_core.errors import NotFound
+from agent_core.events import MessageCompleted, RunCancelled, TextDelta, ToolCompleted, ToolStarted
+from agent_core.messages import text_of
 from agent_core.testing import FakeClock, call, fail, pause, say, think
 from agent_core.tools.base import Pending
 from agent_core.tools.functions import tool

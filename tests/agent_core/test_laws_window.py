@@ -3,21 +3,12 @@
 import asyncio
 from itertools import pairwise
 
-from agent_core import (
-    Controls,
-    Inbound,
-    Limits,
-    Message,
-    MessageCompleted,
-    MessageReceived,
-    Reasoning,
-    SnapshotFrozen,
-    StepStarted,
-    Text,
-    ToolStarted,
-)
 from agent_core.agent.frames import STOPPED_NOTE
 from agent_core.agent.strategy import backoff
+from agent_core.agents import Controls, Limits
+from agent_core.channels import Inbound
+from agent_core.events import MessageCompleted, MessageReceived, SnapshotFrozen, StepStarted, ToolStarted
+from agent_core.messages import Message, Reasoning, Text
 from agent_core.testing import FakeClock, call, fail, finish, pause, raw_call, refuse, say, think
 from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log

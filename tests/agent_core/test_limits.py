@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_core import Core, Limits, RateLimited
-from agent_core.errors import IdempotencyMismatch
+from agent_core.agents import Limits
+from agent_core.core import Core
+from agent_core.errors import IdempotencyMismatch, RateLimited
 from agent_core.providers.base import Request
 from agent_core.store import queue
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, pause, say
@@ -111,7 +112,7 @@ async def test_the_sweep_returns_no_more_runs_than_there_is_room_for(capped, mod
 
     async def found() -> list[str]:
         now = core._store.clock.now()
-        rows = await core._store.read(lambda connection: queue.due(connection, now))
+        rows = await core._store.read(queue.due, now)
         return [row.id for row in rows if row.status == "queued"]
 
     assert await found() == []

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from agent_core import Inbound
 from agent_core.agent.window import Window
+from agent_core.channels import Inbound
 from agent_core.events import Fact
 from agent_core.messages import Message, Text, text_of
 from agent_core.runtime.session_cache import MANY

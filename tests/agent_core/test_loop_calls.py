@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agent_core import MessageReceived, RunFailed, ToolCompleted, ToolRequested, ToolStarted, text_of
+from agent_core.events import MessageReceived, RunFailed, ToolCompleted, ToolRequested, ToolStarted
+from agent_core.messages import text_of
 from agent_core.providers.base import Request
 from agent_core.testing import call, raw_call, say, step_of
 from agent_core.testing.scripted import Answer

@@ -2,8 +2,11 @@
 
 import pytest
 
-from agent_core import ContextCompacted, Inbound, InvalidInput, Limits, Message, SnapshotFrozen, StepStarted, Text
-from agent_core.agents import DEFAULT_CONTEXT_MESSAGES
+from agent_core.agents import DEFAULT_CONTEXT_MESSAGES, Limits
+from agent_core.channels import Inbound
+from agent_core.errors import InvalidInput
+from agent_core.events import ContextCompacted, SnapshotFrozen, StepStarted
+from agent_core.messages import Message, Text
 from agent_core.providers.base import Request
 from agent_core.testing import call, say, step_of, think
 from agent_core.testing.scripted import Answer

@@ -5,29 +5,21 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import (
-    Budget,
-    Changes,
+from agent_core.agents import Controls, DeclaredTool
+from agent_core.controls import UNABLE, Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
+from agent_core.core import Core
+from agent_core.errors import InvalidInput
+from agent_core.events import (
     ContextAdded,
-    Controls,
-    Core,
-    DeclaredTool,
-    Defaults,
-    HasToolCall,
-    InvalidInput,
     MessageCompleted,
-    NamedTool,
-    Override,
     RunCompleted,
     StepFailed,
-    StepRule,
     StepStarted,
     ToolCompleted,
-    ToolOutput,
     ToolStarted,
-    text_of,
 )
-from agent_core.controls import UNABLE
+from agent_core.messages import text_of
+from agent_core.runtime.segments import Changes, ToolOutput
 from agent_core.testing import ScriptedProvider, call, fail, finish, say, usage
 from agent_core.tools.base import CallContext
 from agent_core.tools.functions import tool

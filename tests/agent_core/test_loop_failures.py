@@ -8,22 +8,11 @@ from itertools import pairwise
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import (
-    Heartbeat,
-    MessageCompleted,
-    Reasoning,
-    RunFailed,
-    RunObject,
-    RunResumed,
-    StepFailed,
-    StepStarted,
-    Text,
-    TextDelta,
-    text_of,
-)
 from agent_core.agent.frames import STOPPED_NOTE
 from agent_core.agent.strategy import MAX_RESUMES, MAX_RETRIES, backoff
-from agent_core.messages import explanation
+from agent_core.events import Heartbeat, MessageCompleted, RunFailed, RunResumed, StepFailed, StepStarted, TextDelta
+from agent_core.messages import Reasoning, Text, explanation, text_of
+from agent_core.objects import RunObject
 from agent_core.providers.base import Request
 from agent_core.testing import FakeClock, bug, call, cut, fail, pause, raw_call, refuse, say, think
 from agent_core.testing.scripted import Answer

@@ -2,9 +2,10 @@
 
 import pytest
 
-from agent_core import ContextAdded, ContextCompacted, Controls, SnapshotFrozen, StepCompleted, StepFailed, StepStarted
 from agent_core.agent.state import REPAIR
 from agent_core.agent.strategy import backoff
+from agent_core.agents import Controls
+from agent_core.events import ContextAdded, ContextCompacted, SnapshotFrozen, StepCompleted, StepFailed, StepStarted
 from agent_core.messages import UNKNOWN_USAGE, explanation
 from agent_core.providers.models import find
 from agent_core.testing import FakeClock, call, fail, say, think, usage

@@ -2,21 +2,19 @@
 
 import pytest
 
-from agent_core import (
+from agent_core.agent.strategy import CONTINUE_NOTE, EMPTY_NOTE
+from agent_core.agents import DEFAULT_MAX_STEPS, Controls
+from agent_core.errors import InvalidInput
+from agent_core.events import (
     ContextAdded,
-    Controls,
-    InvalidInput,
     MessageCompleted,
     StepCompleted,
     StepFailed,
     StepStarted,
-    Text,
     ToolCompleted,
     ToolRequested,
-    Usage,
 )
-from agent_core.agent.strategy import CONTINUE_NOTE, EMPTY_NOTE
-from agent_core.agents import DEFAULT_MAX_STEPS
+from agent_core.messages import Text, Usage
 from agent_core.providers.base import Request
 from agent_core.runtime.drive import out_of_steps
 from agent_core.testing import call, finish, refuse, say, step_of, think, usage

@@ -5,23 +5,24 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent_core import (
-    Controls,
-    Core,
+from agent_core.agent.frames import STOPPED_NOTE
+from agent_core.agents import Controls
+from agent_core.core import Core
+from agent_core.errors import SessionBusy
+from agent_core.events import (
     Fact,
     MessageCompleted,
     MessageReceived,
     RunCancelled,
     RunCancelling,
     RunQueued,
-    SessionBusy,
     SnapshotFrozen,
     StepStarted,
-    text_of,
 )
-from agent_core.agent.frames import STOPPED_NOTE
+from agent_core.messages import text_of
 from agent_core.providers.base import Request
 from agent_core.providers.demo import SPEAKER
+from agent_core.store import runs
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.functions import tool
 from tests.agent_core.asking import AskClient
@@ -226,7 +227,8 @@ async def test_an_adopted_message_is_found_after_a_restart(stage: GatedSession, 
     """A steered message that its run left is answered by the next process too, from the log alone."""
     first = await stage.send("one")
     await stage.send("two", "steer")
-    await stage.core._store.cancel(first, by=ANN, reason=None, finish=lambda _: [])
+    request = RunCancelling(by=ANN, reason=None)
+    await stage.core._store.commit(None, runs.cancel_named, first, request, finish=lambda _: [], owner=None, now=0)
     await stage.core.stop()
     provider = ScriptedProvider(lambda request: [say("To ", "+".join(asked(request)))])
     core = await make_core(provider, clock=FakeClock())

@@ -4,21 +4,12 @@ import asyncio
 
 import pytest
 
-from agent_core import (
-    Actor,
-    AgentDefaults,
-    Conflict,
-    Core,
-    HookRuled,
-    InvalidInput,
-    NotFound,
-    RateLimited,
-    SessionBusy,
-    SessionClosed,
-    SessionObject,
-    text_of,
-)
-from agent_core.agents import Limits
+from agent_core.agents import AgentDefaults, Limits
+from agent_core.core import Core
+from agent_core.errors import Conflict, InvalidInput, NotFound, RateLimited, SessionBusy, SessionClosed
+from agent_core.events import HookRuled
+from agent_core.messages import Actor, text_of
+from agent_core.objects import SessionObject
 from agent_core.quotas import ANYWHERE, Origin, VisitorQuota
 from agent_core.runtime import services
 from agent_core.store.listing import Wanted

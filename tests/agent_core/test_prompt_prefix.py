@@ -2,9 +2,11 @@
 
 import msgspec
 
-from agent_core import Actor, Context, Definition, Inbound, Persona, SnapshotFrozen, StepStarted, Text
 from agent_core.agent.snapshot import ContextText
-from agent_core.events import ContextKind
+from agent_core.agents import Definition, Persona
+from agent_core.channels import Context, Inbound
+from agent_core.events import ContextKind, SnapshotFrozen, StepStarted
+from agent_core.messages import Actor, Text
 from agent_core.testing import FakeClock, call, say
 from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log

@@ -10,9 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, delete, insert, select, update
 
-from agent_core import Actor, Core, Definition, Limits
+from agent_core.agents import Definition, Limits
 from agent_core.channels import Channels
+from agent_core.core import Core
 from agent_core.engine.local import LocalEngine
+from agent_core.messages import Actor
 from agent_core.store import catalog, queue, runs
 from agent_core.store import queue as due
 from agent_core.store import queue as limits

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from agent_core import Actor, Core, Limits, Origin, Quota, RateLimited, Receipt
-from agent_core.quotas import DAY, VisitorQuota, key_of
+from agent_core.agents import Limits
+from agent_core.core import Core
+from agent_core.errors import RateLimited
+from agent_core.messages import Actor
+from agent_core.objects import Receipt
+from agent_core.quotas import DAY, Origin, Quota, VisitorQuota, key_of
 from agent_core.store import files, quotas
 from agent_core.store.log import EVENT, RUN, SESSION
 from agent_core.store.quotas import BLOB, QUOTA, SERVED

@@ -7,7 +7,11 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import Connection
 
-from agent_core import Actor, Core, Definition, Fact, Inbound, Overlap, StepStarted, Text, text_of
+from agent_core.agents import Definition
+from agent_core.channels import Inbound, Overlap
+from agent_core.core import Core
+from agent_core.events import Fact, StepStarted
+from agent_core.messages import Actor, Text, text_of
 from agent_core.providers.base import Request
 from agent_core.store.database import Database
 from agent_core.testing import ScriptedProvider, call, say

@@ -5,25 +5,12 @@ import asyncio
 import pytest
 import structlog
 
-from agent_core import (
-    Context,
-    ContextCompacted,
-    Controls,
-    DeclaredTool,
-    Definition,
-    Inbound,
-    InvalidInput,
-    Limits,
-    NotFound,
-    Reasoning,
-    SessionBusy,
-    SessionClosed,
-    SnapshotFrozen,
-    StepStarted,
-    Text,
-    ToolCompleted,
-    ToolOutput,
-)
+from agent_core.agents import Controls, DeclaredTool, Definition, Limits
+from agent_core.channels import Context, Inbound
+from agent_core.errors import InvalidInput, NotFound, SessionBusy, SessionClosed
+from agent_core.events import ContextCompacted, SnapshotFrozen, StepStarted, ToolCompleted
+from agent_core.messages import Reasoning, Text
+from agent_core.runtime.segments import ToolOutput
 from agent_core.store import catalog, sessions
 from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say, think
 from agent_core.tools.functions import tool
@@ -75,7 +62,7 @@ def instructions(stage: Stage) -> list[str]:
 
 
 async def row(stage: Stage) -> sessions.SessionRef:
-    return await stage.core._store.read(lambda connection: sessions.find(connection, stage.session))
+    return await stage.core._store.read(sessions.find, stage.session)
 
 
 async def test_after_a_pause_a_session_takes_up_the_newest_version(stage: Stage, clock: FakeClock):

@@ -5,7 +5,11 @@ from contextlib import suppress
 
 import pytest
 
-from agent_core import Core, Definition, Inbound, SnapshotFrozen, StepStarted, Text
+from agent_core.agents import Definition
+from agent_core.channels import Inbound
+from agent_core.core import Core
+from agent_core.events import SnapshotFrozen, StepStarted
+from agent_core.messages import Text
 from agent_core.store import sessions
 from agent_core.testing import FakeClock, ScriptedProvider, say, think
 from tests.agent_core.crashing import CrashingDatabase, Side
@@ -61,7 +65,7 @@ async def test_a_crash_leaves_one_prompt(open_database: OpenDatabase, at: int, s
     check_log(facts)
     frozen = [fact.body for fact in facts if isinstance(fact.body, SnapshotFrozen)]
     assert [each.reason for each in frozen] == ["opened", "idle"]
-    held = await core._store.read(lambda connection: sessions.find(connection, session))
+    held = await core._store.read(sessions.find, session)
     assert (held.agent_version, held.snapshot, held.prefix) == (2, frozen[1].hash, frozen[1].hash)
     steps = {fact.run: fact.body.snapshot for fact in facts if isinstance(fact.body, StepStarted)}
     assert list(steps.values()) == [each.hash for each in frozen]

@@ -1,6 +1,8 @@
 """Renders of tools: what people are shown, what the model reads, and what a hook keeps from both."""
 
-from agent_core import Hook, Render, RenderShown, Text, ToolCompleted
+from agent_core.agents import Hook
+from agent_core.events import RenderShown, ToolCompleted
+from agent_core.messages import Render, Text
 from agent_core.runtime.calls import MAX_RENDER
 from agent_core.testing import call, say
 from agent_core.tools.base import Done, NewRender

@@ -4,18 +4,9 @@ import asyncio
 
 import pytest
 
-from agent_core import (
-    Actor,
-    ContextAdded,
-    IdempotencyMismatch,
-    MessageCompleted,
-    NotFound,
-    RunWaiting,
-    SessionClosed,
-    StepStarted,
-    TextDelta,
-)
-from agent_core.messages import Text
+from agent_core.errors import IdempotencyMismatch, NotFound, SessionClosed
+from agent_core.events import ContextAdded, MessageCompleted, RunWaiting, StepStarted, TextDelta
+from agent_core.messages import Actor, Text
 from agent_core.testing import call, pause, say
 from tests.agent_core.asking import Till, asks, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage, is_a, set_stage, texts

@@ -7,21 +7,12 @@ import msgspec
 import pytest
 import structlog
 
-from agent_core import (
-    Actor,
-    Controls,
-    Definition,
-    Inbound,
-    InvalidInput,
-    MessageCompleted,
-    Text,
-    ToolCall,
-    ToolCompleted,
-    ToolRequested,
-    ToolStarted,
-)
 from agent_core.agent.snapshot import RULES
-from agent_core.agents import ROUTER_TOOLS
+from agent_core.agents import ROUTER_TOOLS, Controls, Definition
+from agent_core.channels import Inbound
+from agent_core.errors import InvalidInput
+from agent_core.events import MessageCompleted, ToolCompleted, ToolRequested, ToolStarted
+from agent_core.messages import Actor, Text, ToolCall
 from agent_core.testing import ScriptedProvider, call, raw_call, say
 from agent_core.tools.base import Tool
 from agent_core.tools.functions import tool

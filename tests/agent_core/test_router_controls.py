@@ -2,21 +2,12 @@
 
 import pytest
 
-from agent_core import (
-    ApprovalRequested,
-    DeclaredTool,
-    Hook,
-    HookRuled,
-    Inbound,
-    StepStarted,
-    ToolCall,
-    ToolOutput,
-    ToolPending,
-    ToolRequested,
-    text_of,
-)
-from agent_core.agents import ROUTER_TOOLS
+from agent_core.agents import ROUTER_TOOLS, DeclaredTool, Hook
+from agent_core.channels import Inbound
 from agent_core.controls import UNABLE, HasToolCall, NamedTool, StepRule
+from agent_core.events import ApprovalRequested, HookRuled, StepStarted, ToolPending, ToolRequested
+from agent_core.messages import ToolCall, text_of
+from agent_core.runtime.segments import ToolOutput
 from agent_core.testing import call, say
 from tests.agent_core.asking import asks, yes
 from tests.agent_core.laws import check_log

@@ -5,19 +5,12 @@ import asyncio
 import pytest
 from sqlalchemy import Connection
 
-from agent_core import (
-    Core,
-    Definition,
-    Fact,
-    Inbound,
-    InvalidInput,
-    NotFound,
-    SessionBusy,
-    SessionClosed,
-    SnapshotFrozen,
-    Text,
-    text_of,
-)
+from agent_core.agents import Definition
+from agent_core.channels import Inbound
+from agent_core.core import Core
+from agent_core.errors import InvalidInput, NotFound, SessionBusy, SessionClosed
+from agent_core.events import Fact, SnapshotFrozen
+from agent_core.messages import Text, text_of
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, prefix_of, say
 from agent_core.tools.functions import tool

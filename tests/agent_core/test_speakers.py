@@ -2,8 +2,10 @@
 
 import pytest
 
-from agent_core import Actor, Inbound, MessageReceived, Text
 from agent_core.agent.frames import CORRECTION
+from agent_core.channels import Inbound
+from agent_core.events import MessageReceived
+from agent_core.messages import Actor, Text
 from agent_core.testing import say
 from tests.agent_core.asking import BOB
 from tests.agent_core.stage import Stage, set_stage, texts

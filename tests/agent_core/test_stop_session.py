@@ -4,7 +4,11 @@ import asyncio
 
 import pytest
 
-from agent_core import Inbound, Limits, NotFound, RunCancelling, RunQueued, RunStarted, Text, TextDelta, ToolStarted
+from agent_core.agents import Limits
+from agent_core.channels import Inbound
+from agent_core.errors import NotFound
+from agent_core.events import RunCancelling, RunQueued, RunStarted, TextDelta, ToolStarted
+from agent_core.messages import Text
 from agent_core.testing import call, pause, say
 from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log

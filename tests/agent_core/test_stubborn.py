@@ -5,8 +5,9 @@ import threading
 from contextlib import suppress
 from typing import Any, cast
 
-from agent_core import RunFailed, RunResumed, Text, ToolCompleted, ToolRequested, ToolStarted, text_of
 from agent_core.agents import ToolSpec
+from agent_core.events import RunFailed, RunResumed, ToolCompleted, ToolRequested, ToolStarted
+from agent_core.messages import Text, text_of
 from agent_core.testing import call, raw_call, say
 from agent_core.tools.base import Done, Elicitation, Pending, ToolError
 from agent_core.tools.functions import tool

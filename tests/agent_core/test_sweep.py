@@ -9,9 +9,12 @@ import pytest
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
-from agent_core import Core, Definition, Fact, Heartbeat, RunResumed
 from agent_core.agent.state import HANDED_OVER, RESTARTED
+from agent_core.agents import Definition
+from agent_core.core import Core
 from agent_core.engine.local import LocalEngine
+from agent_core.events import Fact, Heartbeat, RunResumed
+from agent_core.store import runs
 from agent_core.store.database import Database
 from agent_core.store.queue import FOREVER
 from agent_core.store.runs import WOKEN, Ended
@@ -224,13 +227,14 @@ async def test_a_run_that_was_given_back_is_taken_without_blame(stage: SlowCore)
     stale = await ref_of(stage.core, receipt.run)
     causes: list[str] = []
     given = stale
+    resume = partial(runs.resume, cause=WOKEN, owner="wrk_other", expire_after=FOREVER, epoch=None, now=0)
     for _ in range(2):  # the first time it is taken from a worker that has no heartbeat
-        taken = await stage.core._store.resume(given.key, WOKEN, owner="wrk_other", expire_after=FOREVER)
+        taken = await stage.core._store.commit(None, resume, given.key)
         await stage.core._segments.give_back(stale)
         causes += [fact.body.cause for fact in taken.facts if isinstance(fact.body, RunResumed)]
         assert taken.started is not None
         given = taken.started
-        assert await stage.core._store.resume(given.key, WOKEN, owner="wrk_other", expire_after=FOREVER) == Ended([])
+        assert await stage.core._store.commit(None, resume, given.key) == Ended([])
         await stage.core._segments.give_back(given)
     assert causes == [RESTARTED, HANDED_OVER]
     stage.go.set()

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from agent_core import ContextAdded, Definition, InvalidInput, ToolCompleted, text_of
-from agent_core.events import ToolsUnavailable
+from agent_core.agents import Definition
+from agent_core.errors import InvalidInput
+from agent_core.events import ContextAdded, ToolCompleted, ToolsUnavailable
+from agent_core.messages import text_of
 from agent_core.runtime.tools import ToolPorts
 from agent_core.servers import McpServer, McpTool
 from agent_core.testing import ScriptedProvider, call, say

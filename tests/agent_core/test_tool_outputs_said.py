@@ -5,19 +5,10 @@ from typing import Any
 
 import pytest
 
-from agent_core import (
-    Inbound,
-    InvalidInput,
-    MessageReceived,
-    Overlap,
-    Part,
-    Text,
-    ToolCall,
-    ToolCompleted,
-    ToolRequested,
-    ToolResult,
-    text_of,
-)
+from agent_core.channels import Inbound, Overlap
+from agent_core.errors import InvalidInput
+from agent_core.events import MessageReceived, ToolCompleted, ToolRequested
+from agent_core.messages import Part, Text, ToolCall, ToolResult, text_of
 from agent_core.testing import Script, by_step, call, say
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage, restart, set_stage, texts

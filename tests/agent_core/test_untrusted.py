@@ -5,10 +5,11 @@ from typing import Any, Literal
 import pytest
 from msgspec import structs
 
-from agent_core import DeclaredTool, HookRuled, Inbound, Text, ToolCall, ToolCompleted, ToolResult, text_of
-from agent_core.agents import AfterUntrusted, ToolSpec
+from agent_core.agents import AfterUntrusted, DeclaredTool, ToolSpec
+from agent_core.channels import Inbound
+from agent_core.events import HookRuled, ToolCompleted
 from agent_core.hooks.chain import MAX_TITLE, question
-from agent_core.messages import visible
+from agent_core.messages import Text, ToolCall, ToolResult, text_of, visible
 from agent_core.testing import Script, by_step, call, say
 from agent_core.tools.base import Tool, ToolError
 from agent_core.tools.functions import FunctionTool, tool

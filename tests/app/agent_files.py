@@ -3,7 +3,9 @@
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from agent_core import Channels, ConfigError, Definition
+from agent_core.agents import Definition
+from agent_core.channels import Channels
+from agent_core.errors import ConfigError
 from agent_core.runtime.agent_checks import Surroundings, check_agent
 from app.files import read_agents, usable
 

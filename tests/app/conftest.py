@@ -10,7 +10,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import Actor, Core, Definition, Inbound
+from agent_core.agents import Definition
+from agent_core.channels import Inbound
+from agent_core.core import Core
+from agent_core.messages import Actor
 from agent_core.testing import Answer, ScriptedProvider, call, pause, say, step_of
 from agent_core.tools.builtin import calculate
 from app.compose import create_app

@@ -11,7 +11,7 @@ import sys
 import structlog
 import uvicorn
 
-from agent_core import SystemClock
+from agent_core.clock import SystemClock
 from agent_core.tools.builtin import BUILTIN
 from app.compose import create_app, running
 from app.main import greet, serve

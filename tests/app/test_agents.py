@@ -6,8 +6,10 @@ import msgspec
 import pytest
 import yaml
 
-from agent_core import Channels, ConfigError, Controls, DeclaredTool
 from agent_core.agent.snapshot import snapshot_of
+from agent_core.agents import Controls, DeclaredTool
+from agent_core.channels import Channels
+from agent_core.errors import ConfigError
 from app.api.requests import AgentBody
 from app.compose import CHANNELS
 from tests.agent_core.shuffled import DECLARED, shuffled

@@ -10,8 +10,10 @@ import httpx
 import msgspec
 import yaml
 
-from agent_core import Core, Overlap, Persona, SnapshotFrozen
-from agent_core.agents import MAX_IDLE, PLAIN_DEFAULTS
+from agent_core.agents import MAX_IDLE, PLAIN_DEFAULTS, Persona
+from agent_core.channels import Overlap
+from agent_core.core import Core
+from agent_core.events import SnapshotFrozen
 from app.api.wire import AgentFields
 from channels.web.settings import Web
 from tests.agent_core.scenes import log_of

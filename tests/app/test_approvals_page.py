@@ -12,8 +12,8 @@ import msgspec
 import pytest
 import yaml
 
-from agent_core import Definition, SystemClock
-from agent_core.agents import ApprovalConfig
+from agent_core.agents import ApprovalConfig, Definition
+from agent_core.clock import SystemClock
 from agent_core.objects import MAX_QUORUM, MAX_TIMEOUT, AuditKind
 from agent_core.providers.demo import DemoProvider
 from agent_core.testing import ScriptedProvider, call, say, step_of

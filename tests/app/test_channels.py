@@ -7,7 +7,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import Actor, Core, Definition, Hook
+from agent_core.agents import Definition, Hook
+from agent_core.core import Core
+from agent_core.messages import Actor
 from channels.web.identity import TokenSigner
 from tests.app.conftest import caller
 from tests.app.processes import Shell, start

@@ -9,8 +9,10 @@ import msgspec
 import pytest
 import yaml
 
-from agent_core import Controls, Core, Definition, SystemClock
+from agent_core.agents import Controls, Definition
+from agent_core.clock import SystemClock
 from agent_core.controls import DEFAULT_MAX_STEPS, MAX_STEPS, MAX_TOOL_CONTEXT, Defaults, Override
+from agent_core.core import Core
 from agent_core.providers.demo import DemoProvider
 from agent_core.schemas import MAX_SCHEMA
 from agent_core.tools.builtin import calculate, current_time

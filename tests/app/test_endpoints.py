@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_core import ConfigError, Controls, SystemClock, Text
 from agent_core.agent.snapshot import freeze
-from agent_core.messages import Message
+from agent_core.agents import Controls
+from agent_core.clock import SystemClock
+from agent_core.errors import ConfigError
+from agent_core.messages import Message, Text
 from agent_core.providers.base import CallFailed, Request
 from agent_core.providers.models import find, sees
 from agent_core.testing import fail, say, usage

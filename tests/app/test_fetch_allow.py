@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core import ConfigError
+from agent_core.errors import ConfigError
 from agent_core.net.fetch import Fetch
 from app.settings import load_settings
 from tests.cases import for_each

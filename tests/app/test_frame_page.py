@@ -5,7 +5,8 @@ import re
 import httpx
 import pytest
 
-from agent_core import ConfigError, Core
+from agent_core.core import Core
+from agent_core.errors import ConfigError
 from app.compose import create_app
 from app.settings import Settings, load_settings
 from app.storage import ApiKey

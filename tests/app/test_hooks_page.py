@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 import pytest
 
-from agent_core import Channels
 from agent_core.agents import Hook, HookEvent, HookType, Operator, chain
+from agent_core.channels import Channels
 from agent_core.clock import SystemClock
 from agent_core.hooks.chain import Allow, Deny, Occasion
 from agent_core.hooks.http import MASK, MAX_SECRET, MAX_TIMEOUT, MIN_SECRET, MIN_TIMEOUT, PURPOSE

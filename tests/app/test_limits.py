@@ -4,7 +4,8 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from agent_core import Actor, Core
+from agent_core.core import Core
+from agent_core.messages import Actor
 from app.api.deps import address_of
 from app.serving.metrics import Metrics
 from channels.web.identity import TokenSigner

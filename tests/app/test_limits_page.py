@@ -8,8 +8,8 @@ import httpx
 import msgspec
 import yaml
 
-from agent_core import Core, Definition
-from agent_core.agents import gathered
+from agent_core.agents import Definition, gathered
+from agent_core.core import Core
 from agent_core.quotas import VisitorQuota
 
 PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text("utf-8")

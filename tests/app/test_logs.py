@@ -15,9 +15,14 @@ import structlog
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from agent_core import Definition, Inbound, SqliteDatabase, SystemClock, Text, trace_of
+from agent_core.agents import Definition
+from agent_core.channels import Inbound
+from agent_core.clock import SystemClock
+from agent_core.messages import Text
 from agent_core.providers.base import ModelDelta, Request
+from agent_core.store.database import SqliteDatabase
 from agent_core.testing import ScriptedProvider, bug, say, usage
+from agent_core.traces import trace_of
 from app.compose import running_core
 from app.logs import configure
 from app.models import running_models

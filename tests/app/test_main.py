@@ -14,7 +14,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import ConfigError
+from agent_core.errors import ConfigError
 from agent_core.tools.base import ForeignError, called
 from app import main
 from app.collector import SELDOM

@@ -7,7 +7,11 @@ import pytest
 import structlog
 from sqlalchemy import text
 
-from agent_core import Channels, ConfigError, Definition, Hook, SqliteDatabase, SystemClock
+from agent_core.agents import Definition, Hook
+from agent_core.channels import Channels
+from agent_core.clock import SystemClock
+from agent_core.errors import ConfigError
+from agent_core.store.database import SqliteDatabase
 from app.compose import running_core
 from app.models import running_models
 from app.settings import Settings

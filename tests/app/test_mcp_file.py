@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import structlog
 
-from agent_core import ConfigError
+from agent_core.errors import ConfigError
 from agent_core.servers import McpServer
 from app.files import read_mcp_file
 from app.settings import Settings

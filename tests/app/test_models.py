@@ -7,7 +7,8 @@ from datetime import date, timedelta
 import pytest
 import structlog
 
-from agent_core import Definition, SystemClock
+from agent_core.agents import Definition
+from agent_core.clock import SystemClock
 from agent_core.providers import models as known
 from agent_core.providers.models import table
 from app import models

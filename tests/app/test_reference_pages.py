@@ -15,8 +15,7 @@ import typer
 import yaml
 from _pytest.mark.structures import ParameterSet
 
-from agent_core import Definition
-from agent_core.agents import ToolDefinition, gathered
+from agent_core.agents import Definition, ToolDefinition, gathered
 from app.cli.commands import app
 from app.files import read_servers
 from app.settings import read_endpoints

@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_core import Actor, Drawer, Inbound, RenderShown, SystemClock, Text
+from agent_core.channels import Inbound
+from agent_core.charts.draw import Drawer
+from agent_core.clock import SystemClock
+from agent_core.events import RenderShown
+from agent_core.messages import Actor, Text
 from app.compose import running_core
 from app.models import running_models
 from app.settings import Settings

@@ -6,9 +6,9 @@ from pathlib import Path
 import httpx
 import yaml
 
-from agent_core import Core
 from agent_core.agent.router import MAX_FOUND, closed, not_found_yet
 from agent_core.agents import MAX_TOOL_LIMIT, PLAIN_DEFAULTS, ROUTER_TOOLS
+from agent_core.core import Core
 from agent_core.listings import resource_of
 from agent_core.providers.models import find
 from tests.agent_core.history import spec

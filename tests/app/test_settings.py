@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core import ConfigError
+from agent_core.errors import ConfigError
 from agent_core.providers.models import table
 from app.cli.commands import list_agents
 from app.doctor import doctor

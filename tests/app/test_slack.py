@@ -11,7 +11,9 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import ConfigError, Definition, PlainChart, PlainSeries
+from agent_core.agents import Definition
+from agent_core.charts.values import PlainChart, PlainSeries
+from agent_core.errors import ConfigError
 from agent_core.testing import ScriptedProvider, by_step, say
 from app.cli.commands import slack_manifest
 from app.compose import CHANNELS, serving_channels

@@ -7,7 +7,7 @@ import httpx
 import pytest
 import structlog
 
-from agent_core import SystemClock
+from agent_core.clock import SystemClock
 from app.compose import running_core
 from app.doctor import examine
 from app.models import running_models

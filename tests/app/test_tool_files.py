@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from agent_core import ConfigError, Core, NotFound
 from agent_core.agents import ToolDefinition
+from agent_core.core import Core
+from agent_core.errors import ConfigError, NotFound
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools import ToolPorts
 from agent_core.testing import ScriptedProvider

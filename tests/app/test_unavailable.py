@@ -10,7 +10,8 @@ import httpx
 import pytest
 import structlog
 
-from agent_core import Core, SystemClock
+from agent_core.clock import SystemClock
+from agent_core.core import Core
 from app.compose import create_app, running_core
 from app.doctor import examine
 from app.models import running_models

@@ -15,7 +15,9 @@ from fastapi import FastAPI
 from msgspec import convert
 from starlette.requests import Request
 
-from agent_core import Core, Definition, RateLimited
+from agent_core.agents import Definition
+from agent_core.core import Core
+from agent_core.errors import RateLimited
 from app.compose import create_app
 from app.settings import Settings, place_of
 from app.storage import ApiKey

@@ -6,8 +6,10 @@ import time
 from pathlib import Path
 from statistics import median
 
-from agent_core import Actor, Core, Definition, SqliteDatabase
-from agent_core.agents import DEFAULT_CONTEXT_MESSAGES
+from agent_core.agents import DEFAULT_CONTEXT_MESSAGES, Definition
+from agent_core.core import Core
+from agent_core.messages import Actor
+from agent_core.store.database import SqliteDatabase
 from agent_core.testing import ScriptedProvider
 from tests.bench.history import History
 from tests.bench.table import Goal, Row

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_core import Actor, Compaction, Core, Definition, Inbound, Limits, SqliteDatabase, Text
+from agent_core.agents import Compaction, Definition, Limits
+from agent_core.channels import Inbound
+from agent_core.core import Core
+from agent_core.messages import Actor, Text
 from agent_core.providers.anthropic import AnthropicProvider
 from agent_core.providers.models import Price, find
 from agent_core.providers.openai import OpenAIProvider
+from agent_core.store.database import SqliteDatabase
 from agent_core.testing import FakeClock
 from agent_core.testing.models.caching import FIVE_MINUTES, HALF_DAY, HALF_HOUR, HOUR, Caches, CacheWire
 from agent_core.tools.functions import tool

@@ -14,13 +14,18 @@ import httpx2
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from agent_core import Actor, Core, Definition, Inbound, SqliteDatabase, SystemClock, Text, text_of
+from agent_core.agents import Definition
+from agent_core.channels import Inbound
+from agent_core.clock import SystemClock
 from agent_core.controls import Abilities
+from agent_core.core import Core
 from agent_core.mcp.connections import McpConnected
+from agent_core.messages import Actor, Text, text_of
 from agent_core.net.fetch import Fetch
 from agent_core.providers.anthropic import prefix_of
 from agent_core.providers.base import Request
 from agent_core.servers import McpServer
+from agent_core.store.database import SqliteDatabase
 from agent_core.testing import ScriptedProvider, call, say, step_of
 from agent_core.testing.scripted import Answer
 from agent_core.tools.base import CallContext, Done, Tool

@@ -2,13 +2,13 @@
 
 from sqlalchemy import Connection
 
-from agent_core import Core, Text
 from agent_core import events as e
 from agent_core.agent.strategy import message_id
 from agent_core.agent.waiting import NO_CARRY_OVER
 from agent_core.agent.window import Window
+from agent_core.core import Core
 from agent_core.ids import new_id
-from agent_core.messages import UNKNOWN_USAGE, Actor
+from agent_core.messages import UNKNOWN_USAGE, Actor, Text
 from agent_core.providers.base import neutral
 from agent_core.store import log, runs, sessions
 from agent_core.store.log import RunRef

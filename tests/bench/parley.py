@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent_core import Core, Definition, Limits, SqliteDatabase
-from agent_core.agents import Compaction
+from agent_core.agents import Compaction, Definition, Limits
+from agent_core.core import Core
 from agent_core.providers.anthropic import anthropic
 from agent_core.providers.compatible import compatible
 from agent_core.providers.openai import openai
+from agent_core.store.database import SqliteDatabase
 from agent_core.tools.builtin import calculate
 from app import logs
 from app.compose import create_app

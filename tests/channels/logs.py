@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core import Event, Fact, Live
-from agent_core.events import LIVE
+from agent_core.events import LIVE, Event, Fact, Live
 from channels.spec import ConversationView
 from channels.view import EMPTY, view
 

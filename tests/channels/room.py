@@ -8,7 +8,12 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Request
 
-from agent_core import Actor, Core, Decider, Decision, Definition, Inbound, InvalidInput, Text
+from agent_core.agents import Definition
+from agent_core.channels import Inbound
+from agent_core.core import Core
+from agent_core.errors import InvalidInput
+from agent_core.messages import Actor, Text
+from agent_core.objects import Decider, Decision
 from channels.spec import AgentSettings, ChannelSpec, Records
 from channels.view import EMPTY, view
 

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import Actor, Decider, Decision, Event, Fact, NotFound, Text, TextDelta
 from agent_core import events as e
+from agent_core.errors import NotFound
+from agent_core.events import Event, Fact, TextDelta
+from agent_core.messages import Actor, Text
+from agent_core.objects import Decider, Decision
 from agent_core.testing import FakeClock
 from channels.delivery import Deferred, Delivery, NullOutbox, Unfinished
 from channels.spec import MessageLimits, NotShown, Stop

@@ -5,8 +5,9 @@ import os
 import re
 from typing import Any
 
-from agent_core import csv_of, table_of
 from agent_core.charts.made import columns_of, made_chart, made_table
+from agent_core.charts.text import csv_of
+from agent_core.charts.values import table_of
 from agent_core.providers.demo import figures_asked
 from agent_core.testing import FakeClock
 from app.cli.chat.live import painted

@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import delete
 
-from agent_core import Actor, Core, Definition
+from agent_core.agents import Definition
+from agent_core.core import Core
+from agent_core.messages import Actor
 from agent_core.store.database import Database
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.ledger import LEASE, Ledger, LostPlace, PlaceRow, UploadEntry

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from agent_core import ContentLeftOut, RunCompleted, RunStarted, Usage
+from agent_core.events import ContentLeftOut, RunCompleted, RunStarted
+from agent_core.messages import Usage
 from channels.slack.picture import picture
 from channels.text import UNSEEN, end_of
 from channels.view import Segment, cut

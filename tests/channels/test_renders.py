@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core import Event
+from agent_core.events import Event
 from channels import text
 from channels.slack import charts
 from channels.slack.charts import ladder_of

@@ -1,7 +1,7 @@
 """Calls through the router as channels show them."""
 
-from agent_core import ToolCall
 from agent_core import events as e
+from agent_core.messages import ToolCall
 from tests.channels.logs import Emitter, fold
 
 

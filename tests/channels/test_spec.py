@@ -7,7 +7,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import AlreadyDecided, Channels, Definition, InvalidInput, NotAnApprover
+from agent_core.agents import Definition
+from agent_core.channels import Channels
+from agent_core.errors import AlreadyDecided, InvalidInput, NotAnApprover
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from app.compose import CHANNELS, serving_channels
 from app.settings import Settings

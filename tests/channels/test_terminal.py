@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import Actor, Decision, Event, Inbound, InvalidInput, Text
+from agent_core.channels import Inbound
+from agent_core.errors import InvalidInput
+from agent_core.events import Event
+from agent_core.messages import Actor, Text
+from agent_core.objects import Decision
 from agent_core.testing import FakeClock
 from channels.delivery import Delivery, NullOutbox
 from channels.spec import (

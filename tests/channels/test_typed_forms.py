@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent_core import Actor, InvalidInput
+from agent_core.errors import InvalidInput
+from agent_core.messages import Actor
 from channels.spec import Question
 from channels.text import keys, question_lines, read_answers, typed_fields, vote
 from tests.cases import for_each

@@ -6,8 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import Actor, Event, Fact, Live, Text, TextDelta, ToolCall, Usage
 from agent_core import events as e
+from agent_core.events import Event, Fact, Live, TextDelta
+from agent_core.messages import Actor, Text, ToolCall, Usage
 from channels.spec import CallView, ConversationView, MessageLimits, RunView, ShownMessage
 from channels.text import end_of
 from channels.view import EMPTY, Segment, border, cut, view

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from agent_core import ToolCall
 from agent_core import events as e
+from agent_core.messages import ToolCall
 from channels.text import ended
 from tests.channels.logs import Emitter, fold
 from tests.channels.test_view import last, started

@@ -6,7 +6,10 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
-from agent_core import Actor, Decider, Decision, Event, Inbound, Text
+from agent_core.channels import Inbound
+from agent_core.events import Event
+from agent_core.messages import Actor, Text
+from agent_core.objects import Decider, Decision
 from agent_core.testing import Level
 from channels.spec import ConversationView, MessageLimits, NotShown, Ref, Stop
 

@@ -19,7 +19,10 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_core import Actor, ApprovalDecided, ApprovalObject, Core, RunCancelled, RunCompleted
+from agent_core.core import Core
+from agent_core.events import ApprovalDecided, RunCancelled, RunCompleted
+from agent_core.messages import Actor
+from agent_core.objects import ApprovalObject
 from agent_core.testing import FakeClock
 from app.cli import keys as cli_approvals
 from app.cli import printing

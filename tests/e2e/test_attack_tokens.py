@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from agent_core import Actor
+from agent_core.messages import Actor
 from app.storage import Keys
 from channels.web.identity import TokenSigner
 from tests.e2e.conftest import StartServer

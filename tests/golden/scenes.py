@@ -9,22 +9,12 @@ from typing import Any
 
 import msgspec
 
-from agent_core import (
-    Actor,
-    Core,
-    DeclaredTool,
-    Event,
-    Fact,
-    Hook,
-    Inbound,
-    Overlap,
-    RunWaiting,
-    Text,
-    TextDelta,
-    ToolCall,
-    ToolOutput,
-    ToolStarted,
-)
+from agent_core.agents import DeclaredTool, Hook
+from agent_core.channels import Inbound, Overlap
+from agent_core.core import Core
+from agent_core.events import Event, Fact, RunWaiting, TextDelta, ToolStarted
+from agent_core.messages import Actor, Text, ToolCall
+from agent_core.runtime.segments import ToolOutput
 from agent_core.testing import Answer, call, pause, say
 from agent_core.tools.base import NewRender, Tool
 from agent_core.tools.functions import tool

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_core import Event
 from agent_core.charts.reduce import reduced
 from agent_core.charts.spec import checked
+from agent_core.events import Event
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import set_stage
 from tests.conftest import MakeCore

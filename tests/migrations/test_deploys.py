@@ -11,7 +11,8 @@ from alembic.config import Config
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import OperationalError
 
-from agent_core import Core, Definition
+from agent_core.agents import Definition
+from agent_core.core import Core
 from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from agent_core.tools.functions import tool

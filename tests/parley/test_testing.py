@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_core import Actor, AlreadyDecided, ConfigError, InvalidInput, NotAnApprover
+from agent_core.errors import AlreadyDecided, ConfigError, InvalidInput, NotAnApprover
+from agent_core.messages import Actor
 from app.trial import make_tables
 from parley import CallContext, tool
 from parley.testing import ScriptExhausted, by_step, call, fail, open_project, say

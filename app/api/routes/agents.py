@@ -6,8 +6,8 @@ from fastapi import APIRouter, Path
 from pydantic import Field, StringConstraints
 from starlette.responses import Response
 
-from agent_core import Page
 from agent_core.agents import ToolDefinition
+from agent_core.objects import Page
 from agent_core.runtime.agent_checks import MAX_CONTEXT, MAX_DESCRIPTION, MAX_LIMIT, MAX_TIMEOUT, MAX_TITLE
 from agent_core.runtime.revisions import MAX_VALUE
 from agent_core.tools.output import MAX_EXPRESSION

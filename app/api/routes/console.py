@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, SecretStr, StringConstraints
 from starlette.responses import Response
 
-from agent_core import Forbidden, ParleyError
+from agent_core.errors import Forbidden, ParleyError
 from app.api.body import BodyRoute
 from app.api.deps import Services, Wired
 from app.api.problems import problem, slowed

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_core import InvalidInput
+from agent_core.errors import InvalidInput
 from agent_core.messages import CostFilter, CostGroup
 from agent_core.store.listing import EPOCH
 from app.api.deps import Cursor, Limit, Name, Operator, Wired

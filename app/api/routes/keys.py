@@ -14,8 +14,8 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as types_Scope
 
-from agent_core import AgentObject, Forbidden, InvalidInput, NotFound, Page, ParleyError
-from agent_core.objects import KeyChanges, OperationEntry, RevocationKind, Scope, SigningKey
+from agent_core.errors import Forbidden, InvalidInput, NotFound, ParleyError
+from agent_core.objects import AgentObject, KeyChanges, OperationEntry, Page, RevocationKind, Scope, SigningKey
 from agent_core.runtime.access import Access
 from app.api.body import BodyRoute
 from app.api.deps import MAX_SEQ, Caller, Cursor, Limit, Name, Operator, Services, Wired, address_of, agent_for

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path
 from pydantic import Field, StringConstraints
 from starlette.responses import Response
 
-from agent_core import Page
+from agent_core.objects import Page
 from agent_core.servers import McpOAuth, McpServer
 from app.api.body import BodyRoute
 from app.api.deps import Cursor, Limit, Operator, Wired

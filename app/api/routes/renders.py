@@ -10,11 +10,13 @@ from pydantic import StringConstraints
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.responses import Response
 
-from agent_core import Core, DrawingFailed, DrawingUnavailable, InvalidInput, NotFound, RenderObject
+from agent_core.charts.draw import DrawingFailed, DrawingUnavailable
 from agent_core.charts.made import NewRender, check_declared, columns_of
 from agent_core.charts.spec import checked
 from agent_core.charts.text import MAX_CELLS, MAX_CSV_BYTES, csv_of, head_of
-from agent_core.errors import Fault
+from agent_core.core import Core
+from agent_core.errors import Fault, InvalidInput, NotFound
+from agent_core.objects import RenderObject
 from agent_core.runtime.services import ChartDrawer
 from agent_core.store.listing import Wanted
 from agent_core.tools.render import chart, table

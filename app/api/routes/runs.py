@@ -11,26 +11,13 @@ from msgspec.structs import replace
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.responses import Response, StreamingResponse
 
-from agent_core import (
-    Actor,
-    AlreadyDecided,
-    ApprovalObject,
-    ApprovalStatus,
-    AuditEntry,
-    Controls,
-    Core,
-    Decision,
-    File,
-    Forbidden,
-    Inbound,
-    NotAnApprover,
-    NotFound,
-    Origin,
-    Page,
-    RunObject,
-    RunStatus,
-)
-from agent_core.objects import ENDED
+from agent_core.agents import Controls
+from agent_core.channels import Inbound
+from agent_core.core import Core
+from agent_core.errors import AlreadyDecided, Forbidden, NotAnApprover, NotFound
+from agent_core.messages import Actor, File
+from agent_core.objects import ENDED, ApprovalObject, ApprovalStatus, AuditEntry, Decision, Page, RunObject, RunStatus
+from agent_core.quotas import Origin
 from agent_core.runtime.approvals import outcome
 from agent_core.store.approvals import Owner
 from app.api.body import BodyRoute

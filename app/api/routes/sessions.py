@@ -14,25 +14,13 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from agent_core import (
-    FILE_KINDS,
-    MAX_FILE,
-    Actor,
-    Controls,
-    Event,
-    File,
-    FileObject,
-    Forbidden,
-    Inbound,
-    InvalidInput,
-    NotFound,
-    Page,
-    SessionBusy,
-    SessionStatus,
-    SystemClock,
-    TooLarge,
-)
-from agent_core.messages import visible
+from agent_core.agents import Controls
+from agent_core.channels import Inbound
+from agent_core.clock import SystemClock
+from agent_core.errors import Forbidden, InvalidInput, NotFound, SessionBusy, TooLarge
+from agent_core.events import Event
+from agent_core.messages import FILE_KINDS, MAX_FILE, Actor, File, FileObject, visible
+from agent_core.objects import Page, SessionStatus
 from agent_core.runtime.access import Forgotten
 from agent_core.store.listing import Wanted
 from app.api.body import BodyRoute

@@ -33,7 +33,7 @@ from prompt_toolkit.layout import (
 from prompt_toolkit.output import Output
 from prompt_toolkit.widgets import SearchToolbar
 
-from agent_core import Clock
+from agent_core.clock import Clock
 from app.cli.chat.conversation import COMMANDS, INTERRUPT
 
 QUIET = 500

@@ -16,7 +16,10 @@ from typing import Any, TextIO, cast
 
 from msgspec.structs import replace
 
-from agent_core import Actor, Clock, Inbound, Receipt, SystemClock
+from agent_core.channels import Inbound
+from agent_core.clock import Clock, SystemClock
+from agent_core.messages import Actor
+from agent_core.objects import Receipt
 from app.cli.chat.conversation import BRIEF, INTERRUPT, Port, chosen_agent, converse, opened_port, own_session
 from app.cli.chat.piped import Piped, answer
 from app.cli.client import json_option

@@ -7,20 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-from agent_core import (
-    Actor,
-    Clock,
-    ConfigError,
-    Core,
-    Decision,
-    Event,
-    Fact,
-    Forbidden,
-    Inbound,
-    ParleyError,
-    SessionObject,
-    SystemClock,
-)
+from agent_core.channels import Inbound
+from agent_core.clock import Clock, SystemClock
+from agent_core.core import Core
+from agent_core.errors import ConfigError, Forbidden, ParleyError
+from agent_core.events import Event, Fact
+from agent_core.messages import Actor
+from agent_core.objects import Decision, SessionObject
 from agent_core.runtime.approvals import Approvals
 from app.cli.client import Unreachable
 from app.cli.printing import short

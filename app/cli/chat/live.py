@@ -24,23 +24,16 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from agent_core import (
-    Actor,
-    ChartLine,
-    Clock,
-    Decider,
-    Decision,
-    Inbound,
-    InvalidInput,
-    Origin,
-    ParleyError,
-    PlainChart,
-    chart_lines,
-    chart_of,
-    may_respond,
-    new_id,
-)
-from agent_core import Text as agent_core_Text
+from agent_core.channels import Inbound
+from agent_core.charts.text import ChartLine, chart_lines
+from agent_core.charts.values import PlainChart, chart_of
+from agent_core.clock import Clock
+from agent_core.errors import InvalidInput, ParleyError
+from agent_core.ids import new_id
+from agent_core.messages import Actor
+from agent_core.messages import Text as agent_core_Text
+from agent_core.objects import Decider, Decision, may_respond
+from agent_core.quotas import Origin
 from app.cli.chat.area import Choice, InputArea, open_history
 from app.cli.chat.conversation import ApprovalsPort, Port, converse
 from app.cli.chat.piped import answer

@@ -4,7 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 
-from agent_core import Clock, Decision, Event, Fact, Inbound, InvalidInput, ParleyError
+from agent_core.channels import Inbound
+from agent_core.clock import Clock
+from agent_core.errors import InvalidInput, ParleyError
+from agent_core.events import Event, Fact
+from agent_core.objects import Decision
 from app.cli.chat.conversation import Front, Port, Recent, Slash, UnknownSlash, help_text, numbered, read_slash
 from app.cli.client import Unreachable
 from channels.delivery import Delivery, NullOutbox

@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp import WSMsgType, web
 from slack_sdk.signature import SignatureVerifier
 
-from agent_core import Clock
+from agent_core.clock import Clock
 from channels.slack import limits
 from channels.slack.testing.world import (
     Channel,

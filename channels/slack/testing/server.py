@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, cast, get_args
 
 from aiohttp import web
 
-from agent_core import Clock, SystemClock
+from agent_core.clock import Clock, SystemClock
 from agent_core.testing import Level
 from channels.slack import limits
 from channels.slack.pace import CallBudget

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, cast
 
-from agent_core import Clock
+from agent_core.clock import Clock
 from channels.slack import limits
 from channels.slack.testing import deliveries as payloads
 from channels.slack.testing.content import check_blocks

@@ -8,9 +8,9 @@ from xml.etree import ElementTree as ET
 import pytest
 import pytest_asyncio
 
-from agent_core import InvalidInput
 from agent_core.charts.draw import Drawer, DrawingFailed
 from agent_core.charts.spec import checked
+from agent_core.errors import InvalidInput
 from tests.agent_core.charts.drawings import bar, opened
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.whole]

@@ -1,8 +1,8 @@
 """The operating contract and the persona: plain, fixed texts before an agent's instructions."""
 
-from agent_core import Definition, Persona
 from agent_core.agent.frames import Frames, new_marker
 from agent_core.agent.snapshot import RULES, contract_of, persona_text, snapshot_of
+from agent_core.agents import Definition, Persona
 from agent_core.events import ContextKind
 from agent_core.messages import Actor
 from tests.cases import for_each

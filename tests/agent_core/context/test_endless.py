@@ -4,15 +4,14 @@ import random
 
 import pytest
 
-from agent_core import ContextCompacted, Text
 from agent_core import events as e
 from agent_core.agent.compaction import when_due
 from agent_core.agent.snapshot import freeze
 from agent_core.agent.window import Window
 from agent_core.agents import Agent, Compaction, Definition
 from agent_core.clock import SystemClock
-from agent_core.events import FactBody
-from agent_core.messages import Usage
+from agent_core.events import ContextCompacted, FactBody
+from agent_core.messages import Text, Usage
 from agent_core.providers.base import neutral
 from agent_core.runtime.compacting import Compactor, PromptCache, limit_of
 from tests.agent_core.history import called, ended, history, received, said, wish

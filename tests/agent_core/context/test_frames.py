@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_core import File, Message, Text, text_of
 from agent_core import events as e
 from agent_core.agent.frames import CLOSING, CORRECTION, LENGTH, OPENING, STOPPED_NOTE, Frames, new_marker
 from agent_core.agent.window import Window
+from agent_core.messages import File, Message, Text, text_of
 from agent_core.providers.base import neutral
 from agent_core.providers.demo import NOTE
 from tests.agent_core.history import ANN, history, said, started, wish

@@ -5,13 +5,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent_core import ContextCompacted, SnapshotFrozen, ToolSpec, Usage
 from agent_core.agent.history import CacheMiss, PromptHistory, differing, missed, shortfall
 from agent_core.agent.snapshot import freeze
-from agent_core.agents import Snapshot
+from agent_core.agents import Snapshot, ToolSpec
 from agent_core.controls import Caching, PromptCall
-from agent_core.events import CacheMissed, MissCause
-from agent_core.messages import UNKNOWN_USAGE, File, Message, Native, Part, Text, ToolResult
+from agent_core.events import CacheMissed, ContextCompacted, MissCause, SnapshotFrozen
+from agent_core.messages import UNKNOWN_USAGE, File, Message, Native, Part, Text, ToolResult, Usage
 from tests.cases import for_each
 
 CLAUDE = Caching(vendor="anthropic", least=512, short_s=300, long_s=3_600)

@@ -2,10 +2,9 @@
 
 import msgspec
 
-from agent_core import Definition, ToolSpec
 from agent_core.agent import router
 from agent_core.agent.snapshot import freeze, snapshot_of, variant
-from agent_core.agents import ROUTER_TOOLS
+from agent_core.agents import ROUTER_TOOLS, Definition, ToolSpec
 from agent_core.listings import spec_of
 from agent_core.servers import McpServer
 from tests.agent_core.history import spec

@@ -9,8 +9,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import Definition, Persona, Snapshot
 from agent_core.agent.snapshot import contract_of, freeze, snapshot_of, variant
+from agent_core.agents import Definition, Persona, Snapshot
 from tests.agent_core.history import spec
 from tests.agent_core.shuffled import DECLARED, shuffled
 

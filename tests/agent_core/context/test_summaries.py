@@ -3,10 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import File, Message, Reasoning, Text, ToolCall, ToolResult, text_of
 from agent_core.agent.entries import IMAGE_TOKENS, INSTRUCTION, PAGE_TOKENS, bounded, instruction, shortened, tokens_of
 from agent_core.agent.window import WindowEntry
-from agent_core.messages import Native
+from agent_core.messages import File, Message, Native, Reasoning, Text, ToolCall, ToolResult, text_of
 from agent_core.providers.base import neutral
 from tests.cases import for_each
 

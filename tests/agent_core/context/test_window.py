@@ -2,12 +2,11 @@
 
 import msgspec
 
-from agent_core import Fact, Message, Reasoning, Text, ToolResult, text_of
 from agent_core import events as e
 from agent_core.agent.frames import STOPPED_NOTE
 from agent_core.agent.window import Window
-from agent_core.events import FactBody
-from agent_core.messages import UNKNOWN_USAGE
+from agent_core.events import Fact, FactBody
+from agent_core.messages import UNKNOWN_USAGE, Message, Reasoning, Text, ToolResult, text_of
 from agent_core.providers.base import Files
 from tests.agent_core.history import called, closed, ended, history, opened, received, said, started, wish
 from tests.cases import for_each

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agent_core import Fact, FactBody, Message, Reasoning, Text, ToolCall, ToolResult, text_of
 from agent_core import events as e
 from agent_core.agent.entries import in_window
 from agent_core.agent.frames import Frames
 from agent_core.agent.history import PromptHistory
 from agent_core.agent.window import Window
-from agent_core.events import CompactionKind
+from agent_core.events import CompactionKind, Fact, FactBody
+from agent_core.messages import Message, Reasoning, Text, ToolCall, ToolResult, text_of
 from agent_core.providers.base import neutral
 from tests.agent_core.history import called, closed, ended, history, opened, received, said, started, wish
 from tests.cases import for_each

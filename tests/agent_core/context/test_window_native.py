@@ -2,13 +2,12 @@
 
 from functools import partial
 
-from agent_core import File, Message, Reasoning, Text, ToolCall
 from agent_core import events as e
 from agent_core.agent.frames import STOPPED_NOTE
 from agent_core.agent.state import REPAIR
 from agent_core.agent.window import Window
 from agent_core.events import FactBody
-from agent_core.messages import Native
+from agent_core.messages import File, Message, Native, Reasoning, Text, ToolCall
 from agent_core.providers.base import Files
 from tests.agent_core.history import (
     ANN,

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import Actor, InvalidInput
+from agent_core.errors import InvalidInput
+from agent_core.messages import Actor
 from agent_core.quotas import (
     DAY,
     MINUTE,

@@ -1,6 +1,6 @@
 """Texts cut to a length."""
 
-from agent_core import shorten
+from agent_core.messages import shorten
 from tests.cases import for_each
 
 

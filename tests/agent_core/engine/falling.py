@@ -8,7 +8,10 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from agent_core import Core, Definition, ToolCompleted, text_of
+from agent_core.agents import Definition
+from agent_core.core import Core
+from agent_core.events import ToolCompleted
+from agent_core.messages import text_of
 from tests.agent_core.crashing import Side
 from tests.agent_core.engine.fleet import PATIENCE, Fleet, there
 from tests.agent_core.engine.mortal import FORKED, heir, mortal, play, tools

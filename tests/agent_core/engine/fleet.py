@@ -13,7 +13,9 @@ from typing import Any
 
 from sqlalchemy import text
 
-from agent_core import Clock, Core, Definition, SystemClock
+from agent_core.agents import Definition
+from agent_core.clock import Clock, SystemClock
+from agent_core.core import Core
 from agent_core.engine.dbos import DbosEngine, Pace
 from agent_core.store.postgres import PostgresDatabase
 from agent_core.store.postgres_bus import PostgresBus

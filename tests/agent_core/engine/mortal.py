@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import structlog
 from sqlalchemy import Connection, text
 
-from agent_core import Core, Inbound
+from agent_core.channels import Inbound
+from agent_core.core import Core
 from agent_core.engine.dbos import DbosEngine, Pace, segment_name
 from agent_core.engine.pool import Segment
 from agent_core.store.database import Database

@@ -4,7 +4,9 @@ import asyncio
 
 from sqlalchemy import text
 
-from agent_core import Core, MessageCompleted, RunCancelled, RunResumed, RunStarted, text_of
+from agent_core.core import Core
+from agent_core.events import MessageCompleted, RunCancelled, RunResumed, RunStarted
+from agent_core.messages import text_of
 from agent_core.store.codes import CODES
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.engine.fleet import PATIENCE, Fleet, engine_of

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
-from agent_core import Core
+from agent_core.core import Core
 from agent_core.engine.dbos import DbosEngine
 from agent_core.store.postgres import PostgresDatabase
 from tests.agent_core.crashing import CrashingDatabase, Side

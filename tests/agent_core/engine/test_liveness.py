@@ -10,7 +10,7 @@ import pytest
 from structlog.contextvars import bound_contextvars, get_contextvars
 from structlog.testing import capture_logs
 
-from agent_core.engine.dbos import Liveness, Load, Pace, _now, this_process
+from agent_core.engine.dbos import Liveness, Pace, _now, this_process
 from tests.cases import for_each
 
 
@@ -65,10 +65,10 @@ class Away:
 def liveness(url: str = "postgresql://unknown", seen: list[dict[str, object]] | None = None) -> Liveness:
     """Return a liveness that notes in *seen* what its thread's log lines carry."""
 
-    def load() -> Load:
+    def load() -> tuple[int, int]:
         if seen is not None:
             seen.append(get_contextvars())
-        return Load(room=1, running=0)
+        return (1, 0)
 
     return Liveness(url, this_process("wrk_1", "worker"), load, pace=Pace(), lost=lambda: None, end=None)
 
@@ -143,7 +143,7 @@ async def beating(pace: Pace, until: float) -> None:
     worker = Liveness(
         "postgresql://unknown",
         this_process("wrk_1", "worker"),
-        lambda: Load(room=1, running=0),
+        lambda: (1, 0),
         pace=pace,
         lost=lambda: None,
         end=None,

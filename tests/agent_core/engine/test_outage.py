@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from agent_core import MessageCompleted, RunResumed, RunStarted, text_of
+from agent_core.events import MessageCompleted, RunResumed, RunStarted
+from agent_core.messages import text_of
 from agent_core.testing import FakeClock, pause, say
 from tests.agent_core.engine.fleet import PACE, PATIENCE, Fleet, engine_of, soon, there
 from tests.agent_core.laws import check_log

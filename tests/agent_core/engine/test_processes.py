@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent_core import Core, MessageCompleted, RunFailed, RunResumed, text_of
+from agent_core.core import Core
+from agent_core.events import MessageCompleted, RunFailed, RunResumed
+from agent_core.messages import text_of
 from agent_core.testing import say
 from tests.agent_core.engine.fleet import PATIENCE, Fleet, line_of, there, worker_process
 from tests.agent_core.engine.worker import fatal

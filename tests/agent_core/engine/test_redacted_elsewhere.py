@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from agent_core import Actor, Core, text_of
+from agent_core.core import Core
+from agent_core.messages import Actor, text_of
 from agent_core.store.queue import Kind
 from agent_core.testing import FakeClock, ScriptedProvider, say
 from tests.agent_core.engine.fleet import PATIENCE, Fleet

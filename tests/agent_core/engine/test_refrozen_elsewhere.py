@@ -2,7 +2,8 @@
 
 import pytest
 
-from agent_core import Core, SnapshotFrozen
+from agent_core.core import Core
+from agent_core.events import SnapshotFrozen
 from agent_core.testing import FakeClock, ScriptedProvider, say
 from tests.agent_core.engine.fleet import Fleet
 from tests.agent_core.scenes import idle, log_of, open_session, send

@@ -6,7 +6,10 @@ import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from agent_core import Context, Core, MessageCompleted, RunResumed, text_of
+from agent_core.channels import Context
+from agent_core.core import Core
+from agent_core.events import MessageCompleted, RunResumed
+from agent_core.messages import text_of
 from agent_core.store import queue
 from agent_core.store.codes import CODES
 from agent_core.testing import pause, say
@@ -41,7 +44,7 @@ async def test_a_newer_versions_run_waits_for_it(fleet: Fleet):
         await soon(old, lambda: any(line["event"] == "run.needs_newer" for line in lines))
         await send(web, session, "two")
         await say_and_wait(web, other, "Hello")
-    assert await old._store.read(lambda connection: queue.newer_runs(connection, 0)) == 2
+    assert await old._store.read(queue.newer_runs, 0) == 2
     async with worker_process(fleet.url, newer=True, answer="New."):
         await there(old, ANSWERED, 3)
     assert [line["event"] for line in lines].count("run.needs_newer") == 1

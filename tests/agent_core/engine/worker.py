@@ -13,7 +13,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from agent_core import Core
+from agent_core.core import Core
 from agent_core.engine.dbos import DbosEngine, end_process
 from agent_core.store.postgres import PostgresDatabase
 from agent_core.store.postgres_bus import PostgresBus

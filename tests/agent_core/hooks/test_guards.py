@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import Definition, Hook, InvalidInput
-from agent_core.agents import chain
+from agent_core.agents import Definition, Hook, chain
+from agent_core.errors import InvalidInput
 from agent_core.hooks.chain import Occasion
 from agent_core.hooks.rules import QUIET, HookResolvers, check_addresses, fails_open, warn_open
 from agent_core.net.fetch import FetchFailed

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import Actor, InvalidInput
 from agent_core.agents import Hook, HookEvent, HttpConfig, chain
+from agent_core.errors import InvalidInput
 from agent_core.hooks.chain import Allow, Deny, Modify, Occasion
 from agent_core.hooks.http import MAX_ANSWER, PURPOSE, UNASKED, check_http, sign
 from agent_core.hooks.rules import NOWHERE, HookResolvers
+from agent_core.messages import Actor
 from agent_core.net.fetch import Fetch
 from agent_core.secrets import Secrets
 from agent_core.testing import FakeClock

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import structlog
 
-from agent_core import DeclaredTool, Definition, Hook, InvalidInput
+from agent_core.agents import DeclaredTool, Definition, Hook
+from agent_core.errors import InvalidInput
 from agent_core.hooks.rules import check_matchers
 from tests.cases import for_each
 

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from agent_core import Actor, InvalidInput, schemas
+from agent_core import schemas
 from agent_core.agents import Condition, HookEvent, Operator, RuleConfig
+from agent_core.errors import InvalidInput
 from agent_core.hooks.chain import Allow, Deny, Occasion
 from agent_core.hooks.rules import MAX_VALUES, check_rule, rule
+from agent_core.messages import Actor
 from tests.cases import for_each
 from tests.polling import PATIENCE
 

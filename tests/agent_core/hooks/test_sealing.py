@@ -8,8 +8,11 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import Core, Definition, Hook, HookRuled, InvalidInput, ToolCompleted, ToolStarted
+from agent_core.agents import Definition, Hook
 from agent_core.clock import SystemClock
+from agent_core.core import Core
+from agent_core.errors import InvalidInput
+from agent_core.events import HookRuled, ToolCompleted, ToolStarted
 from agent_core.hooks.http import MASK, sign
 from agent_core.hooks.rules import HookResolvers
 from agent_core.net.fetch import Fetch

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from agent_core import Definition, Hook, InvalidInput
-from agent_core.agents import Condition, RuleConfig, ToolDefinition
+from agent_core.agents import Condition, Definition, Hook, RuleConfig, ToolDefinition
+from agent_core.errors import InvalidInput
 from agent_core.hooks.chain import Deny, Occasion
 from agent_core.hooks.rules import rule
 from agent_core.testing import ScriptedProvider, by_step, call, say

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_core import File, Text
 from agent_core import events as e
 from agent_core.agent.window import Window
+from agent_core.messages import File, Text
 from agent_core.providers import compatible, openai
 from agent_core.providers.anthropic import encoder_of
 from agent_core.providers.base import Encode

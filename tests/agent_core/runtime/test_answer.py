@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import Controls, Reasoning, Text, ToolCall, Usage
 from agent_core import events as e
 from agent_core.agent.state import replay
 from agent_core.agent.strategy import EMPTY_NOTE, Ask
 from agent_core.agent.waiting import TOOLS_WITHHELD
+from agent_core.agents import Controls
 from agent_core.controls import ToolChoice
 from agent_core.events import FactBody
-from agent_core.messages import UNKNOWN_USAGE, Citation, native_text
+from agent_core.messages import UNKNOWN_USAGE, Citation, Reasoning, Text, ToolCall, Usage, native_text
 from agent_core.providers import base as p
 from agent_core.providers.base import MAX_CITATIONS
 from agent_core.runtime.compacting import SummaryAnswer

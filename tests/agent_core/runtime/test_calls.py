@@ -6,8 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from agent_core import Text, ToolCompleted, ToolPending, ToolProgress, ToolRequested, ToolStarted, text_of
 from agent_core.agents import RESULT_LIMIT
+from agent_core.events import ToolCompleted, ToolPending, ToolProgress, ToolRequested, ToolStarted
+from agent_core.messages import Text, text_of
 from agent_core.testing import call, raw_call, say
 from agent_core.tools.base import CallContext, Done, Pending, ToolError
 from agent_core.tools.functions import tool

@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from agent_core import Text
 from agent_core import events as e
 from agent_core.agent.compaction import PolicyKind
 from agent_core.agent.entries import tokens_of_prefix
@@ -12,7 +11,7 @@ from agent_core.agent.window import Window
 from agent_core.agents import Agent, Compaction, Definition
 from agent_core.clock import SystemClock
 from agent_core.controls import Abilities
-from agent_core.messages import Usage
+from agent_core.messages import Text, Usage
 from agent_core.providers.base import neutral
 from agent_core.runtime.compacting import ENOUGH, Compactor, PromptCache, limit_of
 from agent_core.testing import ScriptedProvider

@@ -1,7 +1,8 @@
 """A preset that is added while a conversation has the tool as it was."""
 
-from agent_core import ToolCompleted, text_of
 from agent_core.agents import ToolDefinition
+from agent_core.events import ToolCompleted
+from agent_core.messages import text_of
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from agent_core.tools.functions import tool
 from tests.agent_core.scenes import open_session

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from agent_core import Agent, Definition, Snapshot, ToolSpec
 from agent_core.agent.history import PromptCall, PromptHistory
 from agent_core.agent.snapshot import freeze
+from agent_core.agents import Agent, Definition, Snapshot, ToolSpec
 from agent_core.messages import UNKNOWN_USAGE
 from agent_core.runtime.compacting import PromptCache
 from tests.cases import for_each

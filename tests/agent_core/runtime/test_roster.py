@@ -10,19 +10,11 @@ from msgspec import structs
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
-from agent_core import (
-    Controls,
-    Core,
-    Definition,
-    InvalidInput,
-    Limits,
-    ManagedByFile,
-    NotFound,
-    SessionOpen,
-    StepStarted,
-    text_of,
-)
-from agent_core.agents import ToolSpec
+from agent_core.agents import Controls, Definition, Limits, ToolSpec
+from agent_core.core import Core
+from agent_core.errors import InvalidInput, ManagedByFile, NotFound, SessionOpen
+from agent_core.events import StepStarted
+from agent_core.messages import text_of
 from agent_core.store import catalog
 from agent_core.testing import ScriptedProvider, say
 from agent_core.tools.base import Tool

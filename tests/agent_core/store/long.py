@@ -1,8 +1,8 @@
 """A session with a long past, as the loop would have written it, made in one transaction."""
 
-from agent_core import (
+from agent_core.core import Core
+from agent_core.events import (
     ContextCompacted,
-    Core,
     FactBody,
     MessageCompleted,
     MessageReceived,
@@ -11,9 +11,8 @@ from agent_core import (
     RunStarted,
     StepCompleted,
     StepStarted,
-    Text,
-    Usage,
 )
+from agent_core.messages import Text, Usage
 from agent_core.store import log, runs, sessions
 from agent_core.store.log import RUN, RunRef
 from tests.agent_core.scenes import ANN, open_session

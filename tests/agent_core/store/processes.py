@@ -7,7 +7,8 @@ from typing import Any
 
 from sqlalchemy import text
 
-from agent_core import Core, Definition
+from agent_core.agents import Definition
+from agent_core.core import Core
 from agent_core.providers.base import Provider
 from agent_core.store.postgres import PostgresDatabase
 from agent_core.store.postgres_bus import PostgresBus

@@ -2,24 +2,27 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
 from sqlalchemy import update
 
-from agent_core import (
+from agent_core.core import Core
+from agent_core.errors import LostRun
+from agent_core.events import (
     ContextAdded,
-    Core,
     Fact,
     FactBody,
     MessageCompleted,
     MessageReceived,
+    RunCancelling,
     RunCompleted,
     StepStarted,
     ToolStarted,
-    Usage,
 )
-from agent_core.errors import LostRun
+from agent_core.messages import Usage
+from agent_core.store import runs
 from agent_core.store.hub import Subscriber
 from agent_core.store.log import RUN, Appended, RunRef
 from agent_core.testing import ScriptedProvider, pause
@@ -140,7 +143,9 @@ async def test_news_of_the_run_leaves_the_announcement_out(desk: DrivenRun):
 async def test_a_cancel_is_news(desk: DrivenRun):
     """No end of a run is written after a cancel that its driver has not seen."""
     after = await desk.newest()
-    await desk.core._store.cancel(desk.run.id, by=BOB, reason="enough", finish=lambda _: [])
+    request = RunCancelling(by=BOB, reason="enough")
+    cancel = partial(runs.cancel_named, finish=lambda _: [], owner=None, now=0)
+    await desk.core._store.commit(None, cancel, desk.run.id, request)
     done = await desk.append([], [END], after=after)
     assert not done.announced
     assert types(done.facts) == ["run.cancelling"]

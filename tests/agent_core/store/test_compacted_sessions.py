@@ -3,9 +3,10 @@
 import pytest
 from sqlalchemy import Connection, select
 
-from agent_core import Actor, ContextCompacted, Core, Fact, text_of
 from agent_core.agent.window import Window
-from agent_core.events import CompactionKind
+from agent_core.core import Core
+from agent_core.events import CompactionKind, ContextCompacted, Fact
+from agent_core.messages import Actor, text_of
 from agent_core.providers.base import Request
 from agent_core.store import log, sessions
 from agent_core.store.log import SESSION

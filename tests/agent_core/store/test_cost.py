@@ -10,10 +10,13 @@ from typing import NamedTuple, TypeVar
 import pytest
 from sqlalchemy import Connection, event
 
-from agent_core import Core, Definition, SqliteDatabase, text_of
+from agent_core.agents import Definition
+from agent_core.core import Core
+from agent_core.messages import text_of
 from agent_core.store import follow, listing, queue, sessions
 from agent_core.store import reading as loading
 from agent_core.store import reading as readings
+from agent_core.store.database import SqliteDatabase
 from agent_core.store.reading import Loaded
 from agent_core.testing import FakeClock, ScriptedProvider, call, say
 from agent_core.tools.functions import tool
@@ -94,7 +97,7 @@ async def core(make_core: MakeCore) -> Core:
 
 
 async def load(core: Core, session: str) -> Loaded:
-    return await core._store.read(lambda connection: loading.load(connection, session))
+    return await core._store.read(loading.load, session)
 
 
 async def test_loading_a_long_session_costs_what_its_window_costs(core: Core, past: LongSessions):

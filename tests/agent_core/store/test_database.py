@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, event
 
-from agent_core import SqliteDatabase
+from agent_core.store.database import SqliteDatabase
 from tests.agent_core.scenes import SAFETY
 
 

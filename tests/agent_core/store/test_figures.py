@@ -2,7 +2,7 @@
 
 import asyncio
 
-from agent_core import Limits
+from agent_core.agents import Limits
 from agent_core.store import queue
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.scenes import open_session, send
@@ -26,5 +26,5 @@ async def test_what_is_open_is_counted(make_core: MakeCore, backend: str):
     assert (found.runs, found.waits) == ({"running": 1, "queued": 2}, 0.4)
     if backend == "postgres":
         named = queue.Worker(id="wrk_1", host="here", pid=1, kind="web")
-        await core._store.write(lambda connection: queue.heartbeat(connection, named, room=1, running=0))
+        await core._store.write(queue.heartbeat, named, room=1, running=0)
         assert (await core.health.figures()).workers == {"web": 1}

@@ -3,23 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from sqlalchemy import Connection, func, insert, select, update
 
-from agent_core import (
-    ContextAdded,
-    Core,
-    Definition,
-    InvalidInput,
-    NotFound,
-    RunCancelled,
-    RunQueued,
-    SessionBusy,
-    SessionClosed,
-)
 from agent_core.agent.snapshot import freeze
-from agent_core.errors import LostRun, SessionOpen
+from agent_core.agents import Definition
+from agent_core.core import Core
+from agent_core.errors import InvalidInput, LostRun, NotFound, SessionBusy, SessionClosed, SessionOpen
+from agent_core.events import ContextAdded, RunCancelled, RunQueued
 from agent_core.store import catalog, log, runs, sessions
 from agent_core.store import catalog as prompts
 from agent_core.store.catalog import SNAPSHOT
@@ -68,8 +61,8 @@ class LockedSession:
         return await self.core._store.append(self.run, [NOTE], (), after=4)
 
     async def resume(self) -> object:
-        worker = self.core._engine.worker
-        ended = await self.core._store.resume(self.run.key, "restarted", owner=worker, expire_after=0)
+        resume = partial(runs.resume, cause="restarted", expire_after=0, epoch=None, now=self.core._store.clock.now())
+        ended = await self.core._store.commit(None, resume, self.run.key, owner=self.core._engine.worker)
         return ended.facts
 
 
@@ -236,12 +229,10 @@ async def test_a_prompt_that_a_run_has_found_is_not_set_aside_before_its_commit(
     """A transaction that stays open for long, and names the prompt in the end, leaves a run that can be loaded."""
     snapshot = freeze(model="scripted", instructions="Mine alone.", tools=())
     note = insert(prompts.DROPPED).values(hash=snapshot.hash)
-    await core._store.write(lambda connection: catalog.keep_snapshot(connection, snapshot))
+    await core._store.write(catalog.keep_snapshot, snapshot)
     await core._store.write(lambda connection: connection.execute(note))
     async with held(other, lambda connection: catalog.keep_snapshot(connection, snapshot, is_held=True)):
-        setting_aside = asyncio.create_task(
-            core._store.write(lambda connection: prompts.set_aside_prompts(connection, 1))
-        )
+        setting_aside = asyncio.create_task(core._store.write(prompts.set_aside_prompts, 1))
         await waits(other)
         assert not setting_aside.done()
     await setting_aside
@@ -251,9 +242,7 @@ async def test_a_snapshot_is_kept_once(core: Core, other: PostgresDatabase):
     """Two processes that keep one snapshot at once keep it, once."""
     snapshot = freeze(model="scripted", instructions="Both of us.", tools=())
     async with held(other, lambda connection: catalog.keep_snapshot(connection, snapshot)):
-        keeping = asyncio.ensure_future(
-            core._store.write(lambda connection: catalog.keep_snapshot(connection, snapshot))
-        )
+        keeping = asyncio.ensure_future(core._store.write(catalog.keep_snapshot, snapshot))
         await waits(other)
     await keeping
     count = select(func.count()).select_from(SNAPSHOT).where(SNAPSHOT.c.hash == snapshot.hash)

@@ -10,7 +10,8 @@ from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
-from agent_core import Conflict, Core, InvalidInput, ManagedByFile, NotFound
+from agent_core.core import Core
+from agent_core.errors import Conflict, InvalidInput, ManagedByFile, NotFound
 from agent_core.listings import McpServerObject
 from agent_core.runtime.discovery import AWAY
 from agent_core.runtime.tools import ToolPorts

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Connection, event
 from sqlalchemy.sql import ClauseElement
 
-from agent_core import Core
+from agent_core.core import Core
 from agent_core.store import follow, log, queue, reading, runs
 from agent_core.store.database import Statement
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say

@@ -2,8 +2,9 @@
 
 from sqlalchemy import func, select
 
-from agent_core import Controls, Inbound, Text
-from agent_core.agents import Snapshot
+from agent_core.agents import Controls, Snapshot
+from agent_core.channels import Inbound
+from agent_core.messages import Text
 from agent_core.store import catalog
 from agent_core.store.catalog import SNAPSHOT
 from agent_core.testing import ScriptedProvider, say

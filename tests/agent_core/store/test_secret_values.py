@@ -3,12 +3,13 @@
 import pytest
 from sqlalchemy import Connection, text
 
-from agent_core import Conflict, Core, InvalidInput, NotFound
 from agent_core.agents import ToolDefinition
+from agent_core.core import Core
+from agent_core.errors import Conflict, InvalidInput, NotFound
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools import ToolPorts
 from agent_core.secrets import Secrets, Unreadable
-from agent_core.store.servers import SECRETS_SECRET as SECRET
+from agent_core.store.servers import SECRET
 from tests.conftest import MakeCore
 
 VALUE = "s3cr3t-välue"

@@ -1,7 +1,7 @@
 """What all processes of a database share: requests that count once."""
 
-from agent_core import Database
 from agent_core.store import access
+from agent_core.store.database import Database
 from agent_core.testing import FakeClock
 from tests.conftest import MakeCore
 

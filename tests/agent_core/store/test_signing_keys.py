@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from agent_core import Actor, Conflict, NotFound
+from agent_core.errors import Conflict, NotFound
+from agent_core.messages import Actor
 from agent_core.objects import SigningKey
 from agent_core.store import access
 from tests.conftest import MakeCore

@@ -7,10 +7,11 @@ import msgspec
 import pytest
 from sqlalchemy import select
 
-from agent_core import Actor, Core, Inbound, Message, Text
 from agent_core import events as e
+from agent_core.channels import Inbound
+from agent_core.core import Core
 from agent_core.errors import LostRun, UnknownCursor
-from agent_core.messages import UNKNOWN_USAGE, CostFilter, CostGroup, CostItem, Usage
+from agent_core.messages import UNKNOWN_USAGE, Actor, CostFilter, CostGroup, CostItem, Message, Text, Usage
 from agent_core.quotas import DAY, NANO
 from agent_core.store import quotas
 from agent_core.store.log import RUN
@@ -189,7 +190,7 @@ async def test_a_compaction_is_billed(make_core: MakeCore):
         e.CompactionFailed(model="anthropic:claude-haiku-4-5", code="empty", message="", **paid),
         e.ContextCompacted(kind="cut", **counts),
     ]
-    await core._store.write(lambda connection: quotas.bill_costs(connection, run, bodies, now=core._store.clock.now()))
+    await core._store.write(quotas.bill_costs, run, bodies, now=core._store.clock.now())
     (item,) = (await costs(core, "actor")).values()
     assert (item.runs, item.steps, item.cost) == (1, 2, str(2 * COST + 1))
     assert item.uncached_cost == str(2 * UNCACHED + Decimal("1.5"))

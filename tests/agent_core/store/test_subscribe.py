@@ -1,7 +1,7 @@
 """Subscriptions to facts: each callback of a type gets each fact of it, once it is committed."""
 
-from agent_core import Core, RunCompleted, RunStarted
-from agent_core.events import Fact
+from agent_core.core import Core
+from agent_core.events import Fact, RunCompleted, RunStarted
 from agent_core.testing import ScriptedProvider, say
 from tests.agent_core.scenes import open_session, say_and_wait, types
 from tests.conftest import MakeCore

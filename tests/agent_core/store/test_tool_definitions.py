@@ -8,9 +8,11 @@ import pytest
 from sqlalchemy import update
 from structlog.testing import capture_logs
 
-from agent_core import Core, Definition, InvalidInput, ManagedByFile, NotFound, ToolCompleted, text_of
-from agent_core.agents import ToolDefinition
-from agent_core.errors import Conflict, ToolInUse
+from agent_core.agents import Definition, ToolDefinition
+from agent_core.core import Core
+from agent_core.errors import Conflict, InvalidInput, ManagedByFile, NotFound, ToolInUse
+from agent_core.events import ToolCompleted
+from agent_core.messages import text_of
 from agent_core.store import tools as definitions
 from agent_core.testing import ScriptedProvider, call, say, step_of
 from agent_core.tools.functions import tool
@@ -178,5 +180,5 @@ async def test_a_tool_that_this_version_cannot_read_stops_no_other(core: Core):
         await tools.sync_files([HELLO, msgspec.structs.replace(HELLO, name="newer")])
         assert [each.name for each in (await tools.list()).items] == ["greet", "hello"]
         with pytest.raises(Conflict, match="`newer` cannot be read by this version"):
-            await core._store.read(lambda connection: definitions.find(connection, "newer"))
+            await core._store.read(definitions.find, "newer")
     assert {line["tool"] for line in logs if line["event"] == "tools.not_readable"} == {"newer"}

@@ -4,9 +4,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent_core import Definition, SystemClock, Text
-from agent_core.agents import DeclaredTool, ToolDefinition, ToolSpec
-from agent_core.messages import Actor, File, text_of
+from agent_core.agents import DeclaredTool, Definition, ToolDefinition, ToolSpec
+from agent_core.clock import SystemClock
+from agent_core.messages import Actor, File, Text, text_of
 from agent_core.runtime.offers import attached, names_of, offered, unmatched_globs
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError, unshown
 from agent_core.tools.functions import tool

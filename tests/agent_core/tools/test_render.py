@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import DrawingFailed, DrawingUnavailable, NotFound, ParleyError, Text, chart_of, table_of
+from agent_core.charts.draw import DrawingFailed, DrawingUnavailable
 from agent_core.charts.made import MAX_RENDER, MadeRender, NewRender
+from agent_core.charts.values import chart_of, table_of
+from agent_core.errors import NotFound, ParleyError
+from agent_core.messages import Text
 from agent_core.schemas import problems, uncheckable
 from agent_core.testing import FakeClock
 from agent_core.tools import render as render_module

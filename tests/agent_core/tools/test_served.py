@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from agent_core import Actor, SystemClock, Text
+from agent_core.clock import SystemClock
 from agent_core.listings import spec_of
 from agent_core.mcp.served import NoSecrets, ServedTool
+from agent_core.messages import Actor, Text
 from agent_core.servers import FilledServer, McpOAuth, McpServer
 from agent_core.tools.base import CallContext, Done, ToolError, context_headers
 from tests.agent_core.mcp_servers import ScriptedServers, listing, mcp_tool

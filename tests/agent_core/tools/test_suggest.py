@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from agent_core import RenderShown
-from agent_core.events import ToolCompleted
+from agent_core.events import RenderShown, ToolCompleted
 from agent_core.messages import Text
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_core import Core, Definition, InvalidInput, text_of
+from agent_core.agents import Definition
+from agent_core.core import Core
+from agent_core.errors import InvalidInput
+from agent_core.messages import text_of
 from agent_core.testing import FakeClock, Script, ScriptedProvider, call, say
 from agent_core.tools.builtin import calculate, current_time
 from agent_core.tools.toolset import Merged, Only, Scope, Static, Toolset, toolset_of

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent_core import InvalidInput
 from agent_core.agents import ToolDefinition
+from agent_core.errors import InvalidInput
 from agent_core.listings import names_of, spec_of
 from agent_core.mcp.served import NoSecrets, ServedTool
 from agent_core.servers import McpServer

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from agent_core import InvalidInput, Unavailable
+from agent_core.errors import InvalidInput, Unavailable
 from agent_core.uploads.reader import ClamdCheck, FileReader, ReadFile
 
 

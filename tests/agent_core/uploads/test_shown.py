@@ -1,6 +1,6 @@
 """What models are shown of files that people sent."""
 
-from agent_core import File
+from agent_core.messages import File
 from agent_core.providers.base import Readable, readable
 
 WORD = File("file_1", "a.docx", "application/msword", 9, "blob_1")

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from agent_core import Core
+from agent_core.core import Core
 from agent_core.testing import Answer, ScriptedProvider, call, say, step_of
 from agent_core.tools.base import NewRender
 from agent_core.tools.functions import tool

@@ -8,7 +8,9 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from agent_core import Actor, Core, DeclaredTool, Hook
+from agent_core.agents import DeclaredTool, Hook
+from agent_core.core import Core
+from agent_core.messages import Actor
 from agent_core.testing import Script, ScriptedProvider, by_step, call, say
 from agent_core.tools.base import Tool
 from app.serving.readers import Readers

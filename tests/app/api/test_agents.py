@@ -3,7 +3,8 @@
 import httpx
 import msgspec
 
-from agent_core import Core, Limits
+from agent_core.agents import Limits
+from agent_core.core import Core
 from agent_core.tools.toolset import Static
 from tests.cases import for_each
 

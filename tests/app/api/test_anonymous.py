@@ -7,7 +7,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import Core
+from agent_core.core import Core
 from app.compose import create_app
 from app.serving import caps
 from app.serving.caps import Newcomers

@@ -6,7 +6,7 @@ import json
 import jsonschema
 import pytest
 
-from agent_core import DeclaredTool
+from agent_core.agents import DeclaredTool
 from agent_core.testing import FakeClock, by_step, call, say
 from agent_core.tools.base import CallContext, Elicitation
 from agent_core.tools.functions import tool

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agent_core import Actor, Definition
+from agent_core.agents import Definition
+from agent_core.messages import Actor
 from tests.agent_core.asking import asks
 from tests.app.api.shop import Open, Shop, asked, open_one
 from tests.polling import PATIENCE

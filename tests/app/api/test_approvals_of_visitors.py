@@ -6,7 +6,8 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import DeclaredTool, Unavailable
+from agent_core.agents import DeclaredTool
+from agent_core.errors import Unavailable
 from agent_core.testing import by_step, call, say
 from tests.app.api.shop import LOOKS, WHERE, Open, Shop, asked, events, open_one
 from tests.polling import PATIENCE

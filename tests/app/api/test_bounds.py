@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 from fastapi import FastAPI
 
-from agent_core import Definition
+from agent_core.agents import Definition
 from app.api import requests  # noqa: F401 - its bodies are found once they are defined
 from app.api.guard import Entrances
 from app.api.requests import AGENT

@@ -7,7 +7,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import Actor, RateLimited
+from agent_core.errors import RateLimited
+from agent_core.messages import Actor
 from app.api import guard
 from app.serving.caps import TURNS, Turns
 from channels.web.identity import Principal

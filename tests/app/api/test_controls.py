@@ -5,7 +5,8 @@ from typing import Any
 
 import httpx
 
-from agent_core import Controls, NamedTool
+from agent_core.agents import Controls
+from agent_core.controls import NamedTool
 from agent_core.schemas import MAX_DEPTH
 from agent_core.testing import call, say
 from tests.app.frames import frames

@@ -4,7 +4,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import Actor, Core
+from agent_core.core import Core
+from agent_core.messages import Actor
 from app.serving import caps
 from channels.web.identity import TokenSigner
 from tests.app.conftest import Model, caller

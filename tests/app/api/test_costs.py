@@ -10,7 +10,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import Actor, Core
+from agent_core.core import Core
+from agent_core.messages import Actor
 from agent_core.quotas import DAY
 from agent_core.testing import FakeClock, ScriptedProvider, say, usage
 from channels.web.identity import TokenSigner

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from pydantic import ValidationError
 
-from agent_core import Definition
+from agent_core.agents import Definition
 from agent_core.objects import AgentObject, RunObject
 from app.api.requests import AGENT, AnyActor
 from app.api.wire import RequestBody, body_of, one_of, wire_of

@@ -8,7 +8,8 @@ import httpx
 import pytest
 from sqlalchemy import Connection, func, insert, select
 
-from agent_core import Actor, Core
+from agent_core.core import Core
+from agent_core.messages import Actor
 from agent_core.store import catalog
 from agent_core.store import catalog as prompts
 from agent_core.store.catalog import SNAPSHOT
@@ -51,7 +52,7 @@ def noted(connection: Connection) -> int:
 
 
 async def write(core: Core, work: Any, *values: Any) -> None:
-    await core._store.write(lambda connection: work(connection, *values))
+    await core._store.write(work, *values)
 
 
 @pytest.mark.parametrize("is_committed", [False, True])
@@ -121,9 +122,9 @@ async def test_prompts_are_deleted_some_seconds_after_each_was_set_aside(core: C
     await core.delete_session(second)
     await write(core, prompts.set_aside_prompts, 1_500)
     await write(core, prompts.settle_prompts, 1_000 + APART)
-    assert await core._store.read(lambda connection: catalog.snapshot(connection, late)) is not None
+    assert await core._store.read(catalog.snapshot, late) is not None
     with pytest.raises(LookupError):
-        await core._store.read(lambda connection: catalog.snapshot(connection, early))
+        await core._store.read(catalog.snapshot, early)
     await write(core, prompts.settle_prompts, 1_500 + APART)
     assert await core._store.read(noted) == 0
 

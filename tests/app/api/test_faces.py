@@ -3,7 +3,8 @@
 import httpx
 from fastapi import FastAPI
 
-from agent_core import FILE_KINDS, Actor, Core
+from agent_core.core import Core
+from agent_core.messages import FILE_KINDS, Actor
 from channels.web.identity import TokenSigner
 from channels.web.routes import widget
 from tests.app.conftest import caller

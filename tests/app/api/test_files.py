@@ -9,7 +9,8 @@ import pytest
 from fastapi import FastAPI
 from PIL import Image
 
-from agent_core import Actor, Core, File, Text
+from agent_core.core import Core
+from agent_core.messages import Actor, File, Text
 from agent_core.testing import ScriptedProvider, say
 from app.api import guard
 from channels.web.identity import TokenSigner

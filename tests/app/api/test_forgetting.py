@@ -10,8 +10,11 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import Connection, MetaData, Table, func, inspect, select
 
-from agent_core import Actor, Context, Core, Decider, Decision, Inbound, Text
+from agent_core.channels import Context, Inbound
+from agent_core.core import Core
 from agent_core.events import FACTS
+from agent_core.messages import Actor, Text
+from agent_core.objects import Decider, Decision
 from agent_core.quotas import Origin, key_of
 from agent_core.store.catalog import SNAPSHOT
 from agent_core.store.log import RUN

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from agent_core import Actor
+from agent_core.messages import Actor
 from app.api import guard
 from app.api.guard import BODIES, RequestGuard
 from app.storage import Keys

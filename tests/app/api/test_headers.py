@@ -6,7 +6,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import Core
+from agent_core.core import Core
 from app.compose import create_app
 from app.settings import Settings
 from app.storage import ApiKey

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import Core
+from agent_core.core import Core
 from tests.app.api.shop import Open, asked, open_one
 from tests.app.api.test_web_keys import pem, signed
 from tests.app.conftest import caller

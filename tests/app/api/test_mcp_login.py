@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from agent_core import Core
 from agent_core.clock import SystemClock
+from agent_core.core import Core
 from agent_core.mcp.oauth import Authorization
 from agent_core.net.fetch import Fetch
 from agent_core.servers import McpServer

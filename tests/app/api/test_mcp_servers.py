@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from agent_core import Core
+from agent_core.core import Core
 from agent_core.runtime.tools import ToolPorts
 from tests.agent_core.mcp_servers import ScriptedServers, listing, mcp_tool
 from tests.cases import for_each

@@ -7,7 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_core import Core, DrawingFailed, DrawingUnavailable
+from agent_core.charts.draw import DrawingFailed, DrawingUnavailable
+from agent_core.core import Core
 from tests.app.api.easel import COLUMNS, DRAWING, LOADED, PICTURE, SPEC, TABLE, Easel, core_with, ready
 from tests.cases import for_each
 from tests.conftest import MakeCore

@@ -3,7 +3,8 @@
 import httpx
 import pytest
 
-from agent_core import Core, Unavailable
+from agent_core.core import Core
+from agent_core.errors import Unavailable
 from tests.cases import for_each
 
 

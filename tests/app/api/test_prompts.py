@@ -4,7 +4,8 @@ from typing import Any
 
 import httpx
 
-from agent_core import AgentDefaults, Core
+from agent_core.agents import AgentDefaults
+from agent_core.core import Core
 from tests.app.api.test_sessions import opened
 from tests.cases import for_each
 

@@ -9,7 +9,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import Actor, Core, DrawingFailed, DrawingUnavailable
+from agent_core.charts.draw import DrawingFailed, DrawingUnavailable
+from agent_core.core import Core
+from agent_core.messages import Actor
 from app.serving.caps import TURNS
 from channels.web.identity import SCOPES, TokenSigner
 from tests.app.api.easel import DRAWING, PICTURE, SPEC, TABLE, Easel, core_with, ready, shown

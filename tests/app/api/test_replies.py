@@ -2,7 +2,7 @@
 
 import httpx
 
-from agent_core import Core
+from agent_core.core import Core
 from tests.app.api.test_sessions import opened
 from tests.app.frames import frames
 from tests.cases import for_each

@@ -8,7 +8,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import Actor, Core
+from agent_core.core import Core
+from agent_core.messages import Actor
 from app.serving.credentials import Credentials
 from app.serving.readers import Readers
 from channels.web.identity import TokenSigner

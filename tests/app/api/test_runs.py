@@ -2,7 +2,7 @@
 
 import httpx
 
-from agent_core import Message, Text
+from agent_core.messages import Message, Text
 from tests.app.frames import frames
 
 PATH = "/v1/agents/assistant/runs"

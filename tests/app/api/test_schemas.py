@@ -9,8 +9,7 @@ import jsonschema
 import msgspec
 from fastapi import FastAPI
 
-from agent_core import Fact
-from agent_core.events import FACTS, LIVE
+from agent_core.events import FACTS, LIVE, Fact
 from app.api.body import OPEN
 from app.api.schemas import PUBLISHED, events_schema, text
 from app.api.sse import frame

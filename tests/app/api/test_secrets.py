@@ -6,7 +6,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from agent_core import Core
+from agent_core.core import Core
 from app.cli import tools as cli
 from app.cli.commands import app as commands
 from tests.cases import for_each

@@ -4,7 +4,8 @@ import re
 
 import httpx
 
-from agent_core import Actor, Core
+from agent_core.core import Core
+from agent_core.messages import Actor
 from tests.app.frames import frames
 
 

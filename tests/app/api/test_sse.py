@@ -7,19 +7,9 @@ from contextlib import ExitStack
 import msgspec
 import pytest
 
-from agent_core import (
-    Actor,
-    Fact,
-    Heartbeat,
-    Live,
-    NotFound,
-    RateLimited,
-    RunQueued,
-    SessionOpened,
-    TextDelta,
-    Unavailable,
-    UnknownCursor,
-)
+from agent_core.errors import NotFound, RateLimited, Unavailable, UnknownCursor
+from agent_core.events import Fact, Heartbeat, Live, RunQueued, SessionOpened, TextDelta
+from agent_core.messages import Actor
 from app.api.sse import EventStream, frame, open_stream
 from app.serving.readers import Readers, Seats, StreamBounds
 from channels.web.identity import Principal

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from pydantic import Field
 
-from agent_core import Core
 from agent_core.agents import ToolDefinition
+from agent_core.core import Core
 from agent_core.errors import Fault
 from agent_core.runtime import tools as dry_runs
 from agent_core.schemas import problems

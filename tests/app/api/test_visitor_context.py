@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 from structlog.testing import capture_logs
 
-from agent_core import Actor
+from agent_core.messages import Actor
 from agent_core.testing import by_step, call, say
 from tests.app.api.shop import WHERE, Open, Shop, asked, events, open_one
 from tests.cases import for_each

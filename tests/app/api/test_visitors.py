@@ -5,9 +5,9 @@ import hashlib
 import httpx
 from fastapi import FastAPI
 
-from agent_core import Actor, Core
 from agent_core.controls import Abilities, Caching
-from agent_core.messages import explanation
+from agent_core.core import Core
+from agent_core.messages import Actor, explanation
 from agent_core.testing import ScriptedProvider, fail, say, usage
 from app.compose import create_app
 from app.storage import ApiKey

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fastapi import FastAPI
 from jwt.algorithms import ECAlgorithm
 
-from agent_core import Actor, Core
+from agent_core.core import Core
+from agent_core.messages import Actor
 from app.serving.credentials import Credentials
 from app.serving.readers import Readers
 from channels.web.identity import TokenSigner

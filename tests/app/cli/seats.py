@@ -10,7 +10,9 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from agent_core import Actor, Core, SystemClock
+from agent_core.clock import SystemClock
+from agent_core.core import Core
+from agent_core.messages import Actor
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
 from app.cli.chat.area import InputArea
 from app.cli.chat.conversation import converse

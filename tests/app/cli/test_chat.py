@@ -9,8 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_core import Actor, Core, Inbound, InvalidInput, NotFound, Receipt, SystemClock
-from agent_core.messages import explanation
+from agent_core.channels import Inbound
+from agent_core.clock import SystemClock
+from agent_core.core import Core
+from agent_core.errors import InvalidInput, NotFound
+from agent_core.messages import Actor, explanation
+from agent_core.objects import Receipt
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say
 from app.cli.chat.conversation import Port, converse
 from app.cli.chat.piped import answer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_core import ConfigError
+from agent_core.errors import ConfigError
 from app import __main__ as command
 from app import logs, main
 

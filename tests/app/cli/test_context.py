@@ -6,7 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_core import Actor, Core, InvalidInput, SystemClock
+from agent_core.clock import SystemClock
+from agent_core.core import Core
+from agent_core.errors import InvalidInput
+from agent_core.messages import Actor
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
 from app.cli.chat.command import ContextOption, ContextPort, context_option
 from app.cli.chat.piped import answer

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from agent_core import Text
+from agent_core.messages import Text
 from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.base import CallContext, Elicitation, NewRender
 from agent_core.tools.functions import tool

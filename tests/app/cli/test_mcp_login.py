@@ -12,7 +12,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import Core
+from agent_core.core import Core
 from app import __main__ as command
 from app.cli.mcp import _facts, _listening, _login
 from app.serving.readers import Readers

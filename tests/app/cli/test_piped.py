@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_core import Actor, ConfigError, Core, SystemClock
+from agent_core.clock import SystemClock
+from agent_core.core import Core
+from agent_core.errors import ConfigError
+from agent_core.messages import Actor
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from app.cli.chat.conversation import chosen_agent
 from app.cli.chat.piped import Piped

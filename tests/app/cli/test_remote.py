@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable
 import httpx
 import pytest
 
-from agent_core import Actor, Inbound, Text
+from agent_core.channels import Inbound
+from agent_core.messages import Actor, Text
 from agent_core.testing import FakeClock
 from app.cli.client import Bearer, Client, FrameReader, ServerRefused, Unreachable, credential
 from app.cli.remote import PAUSES, Remote, read_frame, running_server

@@ -11,7 +11,7 @@ import pytest
 import structlog
 from sqlalchemy import text
 
-from agent_core import Core
+from agent_core.core import Core
 from app import dev as workshop
 from app.own_tools import OwnTools
 from app.settings import Settings

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_core import Drawer, DrawingUnavailable
+from agent_core.charts.draw import Drawer, DrawingUnavailable
 from app.checks import Finding
 from app.doctor import charts
 from app.settings import Settings

@@ -11,8 +11,11 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from agent_core import Actor, Core, Definition, Inbound, Text
+from agent_core.agents import Definition
+from agent_core.channels import Inbound
+from agent_core.core import Core
 from agent_core.engine.local import LocalEngine
+from agent_core.messages import Actor, Text
 from agent_core.store import queue
 from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import ScriptedProvider

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_core import Definition, Hook, SystemClock
+from agent_core.agents import Definition, Hook
+from agent_core.clock import SystemClock
 from app.compose import running_core
 from app.doctor import edges
 from app.models import running_models

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 
-from agent_core import Definition
+from agent_core.agents import Definition
 from agent_core.channels import Channels
 from agent_core.runtime.agent_checks import CHECKS
 from agent_core.store import catalog

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from agent_core import ConfigError
 from agent_core.agents import ToolDefinition
+from agent_core.errors import ConfigError
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools import ToolPorts
 from agent_core.schemas import schema_problem

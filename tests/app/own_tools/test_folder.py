@@ -10,8 +10,8 @@ import pytest
 import structlog
 
 import parley  # noqa: F401 - so that it is among the modules of the process
-from agent_core import ConfigError
-from agent_core import text_of as words
+from agent_core.errors import ConfigError
+from agent_core.messages import text_of as words
 from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, Outcome
 from agent_core.tools.functions import FunctionTool

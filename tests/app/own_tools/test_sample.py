@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_core import Actor, text_of
+from agent_core.messages import Actor, text_of
 from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, ToolError
 from agent_core.tools.toolset import Scope

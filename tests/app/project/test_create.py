@@ -11,7 +11,7 @@ import pytest
 import yaml
 from dotenv import dotenv_values
 
-from agent_core import ConfigError
+from agent_core.errors import ConfigError
 from app.files import read_agent
 from app.project.create import create
 from app.settings import load_settings

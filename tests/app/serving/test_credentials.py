@@ -9,7 +9,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from agent_core import Actor, Core
+from agent_core.core import Core
+from agent_core.messages import Actor
 from agent_core.objects import Scope, SigningKey
 from agent_core.testing import FakeClock
 from app.serving.credentials import Credentials

@@ -10,8 +10,10 @@ import pytest
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent_core import Core, SystemClock, Unavailable
+from agent_core.clock import SystemClock
+from agent_core.core import Core
 from agent_core.counters import OTHER, Counters
+from agent_core.errors import Unavailable
 from agent_core.testing import Answer, ScriptedProvider, fail, raw_call, say, step_of, usage
 from agent_core.tools.builtin import calculate
 from app.compose import create_app, create_watch

@@ -8,7 +8,8 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from agent_core import Core, Unavailable
+from agent_core.core import Core
+from agent_core.errors import Unavailable
 from agent_core.store.postgres import PostgresDatabase
 from app.compose import create_watch
 from app.serving.readers import Look, Readers, Ready, Starting, look_at

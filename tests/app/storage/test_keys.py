@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import text
 
-from agent_core import ConfigError
+from agent_core.errors import ConfigError
 from agent_core.store.access import shared_value as value_of
 from app.settings import Settings
 from app.storage import SECRET_NAME, Keys, check_secret, connected, load_api_key, load_keys, prepare_data

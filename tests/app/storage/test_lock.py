@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent_core import ConfigError
+from agent_core.errors import ConfigError
 from app.cli.client import connected, server_url
 from app.cli.remote import running_server
 from app.settings import Settings

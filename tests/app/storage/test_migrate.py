@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 from sqlalchemy import text
 
-from agent_core import ConfigError
+from agent_core.errors import ConfigError
 from app.settings import Settings
 from app.storage import check_migrated, connected, migrate, newest, plain_failures, revision
 from tests.postgres import NO_SCHEMA, PostgresServer

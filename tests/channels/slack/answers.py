@@ -9,8 +9,11 @@ from typing import Any, Literal
 import aiohttp
 import pytest
 
-from agent_core import Actor, Core, Definition, Event, Fact, Text, TextDelta, text_of
 from agent_core import events as e
+from agent_core.agents import Definition
+from agent_core.core import Core
+from agent_core.events import Event, Fact, TextDelta
+from agent_core.messages import Actor, Text, text_of
 from agent_core.testing import FakeClock, Level, ScriptedProvider
 from app.compose import CHANNELS
 from channels.delivery import Delivery

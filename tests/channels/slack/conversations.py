@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from agent_core import Core, Definition
+from agent_core.agents import Definition
+from agent_core.core import Core
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, say
 from agent_core.testing import sleep as lasting

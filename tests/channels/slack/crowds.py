@@ -18,7 +18,10 @@ from typing import Any, TypeVar, cast
 import aiohttp
 from sqlalchemy import Connection
 
-from agent_core import Core, Database, Definition, Event, Fact
+from agent_core.agents import Definition
+from agent_core.core import Core
+from agent_core.events import Event, Fact
+from agent_core.store.database import Database
 from agent_core.testing import FakeClock, ScriptedProvider
 from app import compose
 from channels.ledger import Ledger

@@ -12,7 +12,9 @@ from typing import Any, Literal, cast
 import aiohttp
 from sqlalchemy import Table, select
 
-from agent_core import Core, Definition, Event, Fact, TextDelta
+from agent_core.agents import Definition
+from agent_core.core import Core
+from agent_core.events import Event, Fact, TextDelta
 from agent_core.testing import FakeClock, ScriptedProvider
 from app.compose import CHANNELS
 from channels.ledger import LEASE, Ledger, OwnedPlace, PlaceRow, UploadEntry

@@ -8,7 +8,10 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from agent_core import Core, Definition, Hook, SessionObject, text_of
+from agent_core.agents import Definition, Hook
+from agent_core.core import Core
+from agent_core.messages import text_of
+from agent_core.objects import SessionObject
 from agent_core.providers.base import Request
 from agent_core.providers.demo import SPEAKER
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, say

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from agent_core import StepStarted
+from agent_core.events import StepStarted
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, by_step, call
 from agent_core.tools.functions import tool

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent_core import Text
 from agent_core import events as e
+from agent_core.messages import Text
 from agent_core.testing import FakeClock
 from channels.slack.figures import ChartPorts
 from channels.slack.testing import InjectedFault

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core import Actor
+from agent_core.messages import Actor
 from channels.ledger import show_again
 from tests.agent_core.stage import texts as unmarked_texts
 from tests.channels.slack.answers import words

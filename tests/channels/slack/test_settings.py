@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from agent_core import ConfigError, Definition, InvalidInput
+from agent_core.agents import Definition
+from agent_core.errors import ConfigError, InvalidInput
 from channels.slack import limits
 from channels.slack.settings import MAX_PROMPTS, SETTINGS, Slack, conflicts, route, settings_of
 from tests.cases import for_each

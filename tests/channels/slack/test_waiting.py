@@ -9,7 +9,12 @@ import aiohttp
 import pytest
 from sqlalchemy import event
 
-from agent_core import Actor, Core, Decider, Decision, DeclaredTool, Inbound, Text, ToolOutput
+from agent_core.agents import DeclaredTool
+from agent_core.channels import Inbound
+from agent_core.core import Core
+from agent_core.messages import Actor, Text
+from agent_core.objects import Decider, Decision
+from agent_core.runtime.segments import ToolOutput
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.ledger import Ledger
 from channels.slack.api import SlackApi

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from agent_core import AgentObject, Definition
+from agent_core.agents import Definition
+from agent_core.objects import AgentObject
 from channels.web.demo import DemoPage, Door
 from channels.web.routes import Demo
 from channels.web.settings import check, settings_of

@@ -2,7 +2,7 @@
 
 import jwt
 
-from agent_core import Actor
+from agent_core.messages import Actor
 from channels.web.identity import SCOPES, Principal, TokenSigner
 from tests.cases import for_each
 

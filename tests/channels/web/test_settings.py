@@ -4,7 +4,7 @@ from base64 import b64encode
 
 import pytest
 
-from agent_core import InvalidInput
+from agent_core.errors import InvalidInput
 from channels.web.settings import MAX_DATA, SETTINGS, StartPrompt, Web, signs
 from tests.cases import for_each
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from agent_core import Actor
+from agent_core.messages import Actor
 from channels.web.identity import Principal
 from channels.web.public_keys import NoKey, read_key
 from channels.web.signed import DAY, LEEWAY, Signer, read_signed, signer_of

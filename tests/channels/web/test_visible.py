@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core import Fact, Heartbeat, Live, ToolProgress
-from agent_core.events import FACTS, LIVE
+from agent_core.events import FACTS, LIVE, Fact, Heartbeat, Live, ToolProgress
 from channels.web.visible import (
     ASKING,
     CONTENTS,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_core import Core
+from agent_core.core import Core
 from agent_core.engine.dbos import DbosEngine
 from agent_core.store.database import Database
 from agent_core.store.postgres import PostgresDatabase

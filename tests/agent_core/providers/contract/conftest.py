@@ -8,11 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from agent_core import AgentDefaults, Core, DeclaredTool, Definition, Message, SqliteDatabase
-from agent_core.agents import PLAIN_DEFAULTS
+from agent_core.agents import PLAIN_DEFAULTS, AgentDefaults, DeclaredTool, Definition
 from agent_core.clock import Clock
+from agent_core.core import Core
+from agent_core.messages import Message
 from agent_core.providers.base import ModelDelta, Provider
-from agent_core.store.database import Database
+from agent_core.store.database import Database, SqliteDatabase
 from agent_core.testing.models import FakeModels
 from agent_core.tools.base import Tool
 from tests.agent_core.providers.contract.received import Received, received

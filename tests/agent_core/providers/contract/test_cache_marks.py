@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from agent_core import AgentDefaults, Compaction, ContextCompacted, Controls, Limits, StepCompleted, StepFailed
 from agent_core.agent.snapshot import freeze
+from agent_core.agents import AgentDefaults, Compaction, Controls, Limits
+from agent_core.events import ContextCompacted, StepCompleted, StepFailed
 from agent_core.providers.base import CacheMarks
 from agent_core.providers.compatible import compatible
 from agent_core.providers.models import find

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent_core import StepFailed
 from agent_core.agent.snapshot import freeze
+from agent_core.events import StepFailed
 from agent_core.providers.base import REMEMBERED, CacheMarks, CallFailed, OptionalFields
 from agent_core.testing import FakeClock, say
 from agent_core.testing.models import ModelCall, status

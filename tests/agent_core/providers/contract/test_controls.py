@@ -7,16 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_core import (
-    Changes,
-    Controls,
-    DeclaredTool,
-    Defaults,
-    Override,
-    RunCompleted,
-    StepStarted,
-    ToolOutput,
-)
+from agent_core.agents import Controls, DeclaredTool
+from agent_core.controls import Defaults, Override
+from agent_core.events import RunCompleted, StepStarted
+from agent_core.runtime.segments import Changes, ToolOutput
 from agent_core.testing import call, say
 from agent_core.tools.base import CallContext
 from agent_core.tools.functions import tool

@@ -5,18 +5,18 @@ from itertools import pairwise
 
 import pytest
 
-from agent_core import (
+from agent_core.agents import Limits
+from agent_core.events import (
     ContextCompacted,
-    Limits,
     MessageCompleted,
     RunCompleted,
-    SqliteDatabase,
     StepCompleted,
     StepFailed,
     StepStarted,
     ToolCompleted,
-    text_of,
 )
+from agent_core.messages import text_of
+from agent_core.store.database import SqliteDatabase
 from agent_core.testing import FakeClock, call, fail, raw_call, say, think, usage
 from agent_core.testing.models import stall
 from agent_core.tools.functions import tool

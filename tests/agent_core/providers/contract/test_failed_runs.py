@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent_core import MessageCompleted, RunFailed, StepFailed
 from agent_core.agent.strategy import MAX_RETRIES
+from agent_core.events import MessageCompleted, RunFailed, StepFailed
 from agent_core.messages import CONTENT_REFUSED, FILE_REFUSED, KINDS, explanation
 from agent_core.providers.failing import _REMEDIES, RETRYABLE
 from agent_core.testing import FakeClock, fail, say

@@ -9,7 +9,9 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import delete
 
-from agent_core import File, Inbound, StepFailed, StepStarted, Text
+from agent_core.channels import Inbound
+from agent_core.events import StepFailed, StepStarted
+from agent_core.messages import File, Text
 from agent_core.store import quotas, sessions
 from agent_core.testing import call, say, think
 from agent_core.tools.functions import tool
@@ -39,7 +41,7 @@ async def keep(stage: Stage, name: str, mime: str, data: bytes) -> File:
     """Store *data* for the stage's session and return the part that names it."""
     store = stage.core._store
     key = await store.read(lambda connection: sessions.find(connection, stage.session).session_key.key)
-    return File(await store.put(key, mime, data), name, mime, len(data))
+    return File(await store.write(quotas.put_blob, key, mime, data), name, mime, len(data))
 
 
 async def send_files(stage: Stage, text: str, *files: File) -> None:

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from agent_core import Compaction, ContextCompacted, Limits, StepFailed
 from agent_core.agent.entries import ASKED
+from agent_core.agents import Compaction, Limits
+from agent_core.events import ContextCompacted, StepFailed
 from agent_core.testing import call, say, think
 from agent_core.testing.models import ModelCall
 from agent_core.testing.models.server import Options

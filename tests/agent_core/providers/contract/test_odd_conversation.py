@@ -4,18 +4,9 @@ import asyncio
 
 import pytest
 
-from agent_core import (
-    Limits,
-    Message,
-    MessageCompleted,
-    Reasoning,
-    StepCompleted,
-    StepFailed,
-    Text,
-    ToolCompleted,
-    ToolResult,
-    text_of,
-)
+from agent_core.agents import Limits
+from agent_core.events import MessageCompleted, StepCompleted, StepFailed, ToolCompleted
+from agent_core.messages import Message, Reasoning, Text, ToolResult, text_of
 from agent_core.testing import FakeClock, call, fail, finish, pause, raw_call, refuse, say, think
 from agent_core.testing.models import Options, Quirks, native, redacted
 from agent_core.tools.functions import tool

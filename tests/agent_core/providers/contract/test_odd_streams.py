@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agent_core import StepCompleted
+from agent_core.events import StepCompleted
 from agent_core.testing import say, usage
 from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from agent_core import Controls, Inbound, Limits, Overlap, RunFailed, StepFailed, Text
 from agent_core.agent.entries import ASKED
+from agent_core.agents import Controls, Limits
+from agent_core.channels import Inbound, Overlap
+from agent_core.events import RunFailed, StepFailed
+from agent_core.messages import Text
 from agent_core.testing import call, fail, finish, raw_call, refuse, say, think
 from agent_core.testing.models import ModelCall, native, redacted
 from tests.agent_core.laws import check_log

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_core import Compaction, Limits, MessageCompleted, SnapshotFrozen, StepCompleted, StepFailed
+from agent_core.agents import Compaction, Limits
+from agent_core.events import MessageCompleted, SnapshotFrozen, StepCompleted, StepFailed
 from agent_core.providers.models import cost
 from agent_core.testing import FakeClock, call, fail, say, think
 from agent_core.testing.models import Options, Quirks, native, status

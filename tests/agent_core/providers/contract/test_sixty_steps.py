@@ -4,20 +4,10 @@ from typing import Any
 
 import pytest
 
-from agent_core import (
-    Compaction,
-    ContextCompacted,
-    Inbound,
-    Limits,
-    Message,
-    RunFailed,
-    SnapshotFrozen,
-    StepCompleted,
-    StepFailed,
-    StepStarted,
-    Text,
-)
-from agent_core.messages import explanation
+from agent_core.agents import Compaction, Limits
+from agent_core.channels import Inbound
+from agent_core.events import ContextCompacted, RunFailed, SnapshotFrozen, StepCompleted, StepFailed, StepStarted
+from agent_core.messages import Message, Text, explanation
 from agent_core.providers.base import Encode, Files
 from agent_core.testing import call, fail, say, think
 from agent_core.testing.models import ModelCall

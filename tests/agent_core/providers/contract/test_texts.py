@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from agent_core import Controls, MessageCompleted, Reasoning, StepFailed, Text
-from agent_core.messages import Citation
+from agent_core.agents import Controls
+from agent_core.events import MessageCompleted, StepFailed
+from agent_core.messages import Citation, Reasoning, Text
 from agent_core.runtime.drive import out_of_steps
 from agent_core.testing import call, finish, say, think
 from agent_core.testing.models import native

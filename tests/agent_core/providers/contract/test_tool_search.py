@@ -6,20 +6,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_core import (
-    Compaction,
+from agent_core.agents import Compaction, Definition, Hook, Limits
+from agent_core.events import (
+    CacheMissed,
     ContextAdded,
-    Definition,
-    Hook,
-    Limits,
     SnapshotFrozen,
     StepCompleted,
-    Text,
+    StepFailed,
     ToolCompleted,
     ToolRequested,
 )
-from agent_core.events import CacheMissed, StepFailed
-from agent_core.messages import CallOutcome, LoadedTool, Message, Native, ToolResult
+from agent_core.messages import CallOutcome, LoadedTool, Message, Native, Text, ToolResult
 from agent_core.providers.anthropic import encoder_of
 from agent_core.providers.openai import encode
 from agent_core.testing import FakeClock, call, fail, say, think

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import Core
+from agent_core.core import Core
 from agent_core.store import postgres_bus
 from agent_core.testing import ScriptedProvider, pause, say
 from tests.agent_core.scenes import SAFETY, idle, open_session, send, types

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent_core import Core
+from agent_core.core import Core
 from agent_core.errors import Unavailable
 from agent_core.testing import ScriptedProvider, pause, say
 from tests.agent_core.scenes import idle, local, log_of, open_session, send

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.sql import ClauseElement
 
-from agent_core import Core
+from agent_core.core import Core
 from agent_core.store import follow, intake, listing, log, queue, quotas, reading, runs, sessions
 from agent_core.store.database import Statement
 from agent_core.store.postgres import PostgresDatabase
@@ -110,7 +110,7 @@ INDEXES = [
     pytest.param(queue._NEXT, ("ix_run_open",), id="the next deadline"),
     pytest.param(queue._RUNNING, ("ix_run_open",), id="how many of an agent run"),
     pytest.param(queue._WAITING, ("ix_run_open",), id="how many wait"),
-    pytest.param(queue._LIMITS_NEXT, (), id="who of an agent is next"),
+    pytest.param(queue._NEXT_OF_AGENT, (), id="who of an agent is next"),
     pytest.param(queue._IN_SESSION, ("ix_run_queued_root",), id="how many wait in a session"),
     pytest.param(quotas._SIZE, ("pk_event",), id="what is kept of a run"),
     pytest.param(follow._OPEN, ("uq_run_active_root", "ix_run_queued_root"), id="the open runs, for a reader"),

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 from sqlalchemy import Connection, text
 
-from agent_core import Fact
 from agent_core.errors import Unavailable
+from agent_core.events import Fact
 from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import ScriptedProvider, say
 from tests.agent_core.scenes import SAFETY, log_of, open_session, say_and_wait

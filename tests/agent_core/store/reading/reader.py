@@ -4,18 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from agent_core import (
-    Core,
-    Event,
-    Fact,
-    Live,
-    MessageCompleted,
-    Reasoning,
-    ReasoningDelta,
-    StepStarted,
-    Text,
-    TextDelta,
-)
+from agent_core.core import Core
+from agent_core.events import Event, Fact, Live, MessageCompleted, ReasoningDelta, StepStarted, TextDelta
+from agent_core.messages import Reasoning, Text
 from tests.agent_core.scenes import SAFETY, log_of
 from tests.polling import until
 

@@ -6,7 +6,9 @@ from contextlib import aclosing
 
 import pytest
 
-from agent_core import Core, Event, Fact, Live, NotFound, ReasoningDelta, TextDelta, UnknownCursor
+from agent_core.core import Core
+from agent_core.errors import NotFound, UnknownCursor
+from agent_core.events import Event, Fact, Live, ReasoningDelta, TextDelta
 from agent_core.store.hub import Hub
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say, think
 from agent_core.tools.functions import tool

@@ -6,7 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from agent_core import Core, Definition, Text, ToolCompleted, ToolRequested
+from agent_core.agents import Definition
+from agent_core.core import Core
+from agent_core.events import ToolCompleted, ToolRequested
+from agent_core.messages import Text
 from agent_core.providers.base import Request
 from agent_core.store import log
 from agent_core.store.log import SessionKey

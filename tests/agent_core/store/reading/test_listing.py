@@ -5,7 +5,9 @@ import tracemalloc
 import pytest
 from sqlalchemy import Connection, insert, select, update
 
-from agent_core import Actor, Core, Text, UnknownCursor
+from agent_core.core import Core
+from agent_core.errors import UnknownCursor
+from agent_core.messages import Actor, Text
 from agent_core.runtime import services
 from agent_core.store import listing as listed
 from agent_core.store.codes import CODES

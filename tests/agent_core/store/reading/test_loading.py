@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from agent_core import Controls, Core, Limits, Message, Text, text_of
 from agent_core.agent.entries import ASKED
+from agent_core.agents import Controls, Limits
+from agent_core.core import Core
+from agent_core.messages import Message, Text, text_of
 from agent_core.providers.base import Request
 from agent_core.runtime.session_cache import MAX_SESSIONS
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say, think

@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
-from agent_core import Core, Fact, MessageCompleted, MessageReceived, NotFound, StepStarted
+from agent_core.core import Core
+from agent_core.errors import NotFound
+from agent_core.events import Fact, MessageCompleted, MessageReceived, StepStarted
 from agent_core.testing import ScriptedProvider, call, say
 from agent_core.tools.functions import tool
 from tests.agent_core.scenes import ANN, idle, log_of, open_session, say_and_wait, send

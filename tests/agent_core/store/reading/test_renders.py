@@ -2,7 +2,9 @@
 
 import pytest
 
-from agent_core import Actor, NotFound, RenderShown
+from agent_core.errors import NotFound
+from agent_core.events import RenderShown
+from agent_core.messages import Actor
 from agent_core.store.listing import Wanted
 from agent_core.testing import call, say
 from agent_core.tools.base import NewRender

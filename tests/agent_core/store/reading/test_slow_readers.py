@@ -5,7 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent_core import Core, Event, Fact, Inbound, RunCompleted, Text, TextDelta
+from agent_core.channels import Inbound
+from agent_core.core import Core
+from agent_core.events import Event, Fact, RunCompleted, TextDelta
+from agent_core.messages import Text
 from agent_core.store import hub
 from agent_core.testing import ScriptedProvider, pause, say
 from tests.agent_core.scenes import SAFETY

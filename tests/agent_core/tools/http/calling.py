@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_core import Actor, SystemClock
 from agent_core.agents import ToolDefinition
+from agent_core.clock import SystemClock
 from agent_core.errors import NotFound
-from agent_core.messages import Text
+from agent_core.messages import Actor, Text
 from agent_core.net.fetch import Fetch
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
 from agent_core.tools.http import HttpKind

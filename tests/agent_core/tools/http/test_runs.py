@@ -10,8 +10,10 @@ from urllib.parse import quote
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import Core, Definition, ToolCompleted, text_of
-from agent_core.agents import ToolDefinition
+from agent_core.agents import Definition, ToolDefinition
+from agent_core.core import Core
+from agent_core.events import ToolCompleted
+from agent_core.messages import text_of
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools import ToolPorts
 from agent_core.testing import ScriptedProvider, by_step, call, say

@@ -7,8 +7,8 @@ from typing import Any
 
 import aiohttp
 
-from agent_core import Core
 from agent_core.clock import Clock
+from agent_core.core import Core
 from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools import ToolPorts

@@ -1,6 +1,6 @@
 """The catalogue of servers over real connections: from a saved definition to a call."""
 
-from agent_core import Definition
+from agent_core.agents import Definition
 from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools import ToolPorts

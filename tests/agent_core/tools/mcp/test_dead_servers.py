@@ -5,7 +5,7 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from agent_core import Definition
+from agent_core.agents import Definition
 from agent_core.events import ToolsUnavailable
 from agent_core.mcp.connections import McpConnected
 from agent_core.net.fetch import Fetch

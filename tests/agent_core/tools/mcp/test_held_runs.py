@@ -1,7 +1,9 @@
 """Runs whose MCP tool writes, and asks a person in the middle, as servers of before 2026-07-28 do."""
 
-from agent_core import Definition, ToolCompleted, text_of
+from agent_core.agents import Definition
+from agent_core.events import ToolCompleted
 from agent_core.mcp.connections import McpConnected
+from agent_core.messages import text_of
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools import ToolPorts
 from agent_core.servers import McpServer

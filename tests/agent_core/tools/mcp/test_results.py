@@ -7,12 +7,11 @@ from typing import Any
 import httpx2
 import mcp_types as wire
 
-from agent_core import Text
 from agent_core.agents import ToolDefinition
 from agent_core.charts.rows import rows_in
 from agent_core.mcp.client import outcome_of
 from agent_core.mcp.http_client import Soft
-from agent_core.messages import text_of
+from agent_core.messages import Text, text_of
 from agent_core.servers import McpServer
 from agent_core.tools.base import Done, Outcome, ToolError
 from agent_core.tools.output import CatalogTool

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from agent_core import Core, Definition, RenderShown
+from agent_core.agents import Definition
+from agent_core.core import Core
+from agent_core.events import RenderShown
 from agent_core.mcp.connections import McpConnected
 from agent_core.mcp.port import McpUnavailable
 from agent_core.net.fetch import Fetch

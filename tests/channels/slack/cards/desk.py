@@ -6,7 +6,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from agent_core import Actor, ApprovalObject, Hook, Inbound, Text
+from agent_core.agents import Hook
+from agent_core.channels import Inbound
+from agent_core.messages import Actor, Text
+from agent_core.objects import ApprovalObject
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, call, say, step_of
 from agent_core.tools.base import Tool

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as with_
 
-from agent_core import Actor, ApprovalObject, Vote
+from agent_core.messages import Actor
+from agent_core.objects import ApprovalObject, Vote
 from channels.slack import limits
 from channels.slack.cards import ALWAYS, APPROVE, DENY, EDIT, CardContext, pages
 from channels.slack.forms import mrkdwn, outcome

@@ -8,7 +8,8 @@ import pytest
 from pydantic import Field
 from structlog.testing import capture_logs
 
-from agent_core import Actor, Decider, Decision
+from agent_core.messages import Actor
+from agent_core.objects import Decider, Decision
 from agent_core.testing import FakeClock, call, say, step_of
 from agent_core.tools.base import CallContext, Elicitation, Tool
 from agent_core.tools.functions import tool

@@ -3,7 +3,8 @@
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import Actor, Decider, Decision
+from agent_core.messages import Actor
+from agent_core.objects import Decider, Decision
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import ticking
 from tests.channels.slack.cards.desk import APPROVE, DENY, LONG, Desk, asking, buttons

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import ApprovalObject, Fault
+from agent_core.errors import Fault
+from agent_core.objects import ApprovalObject
 from agent_core.schemas import defaults
 from channels.slack.cards import pages
 from channels.slack.forms import (

@@ -9,7 +9,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from agent_core import Actor, Core, Decider, Decision, Inbound, Text
+from agent_core.channels import Inbound
+from agent_core.core import Core
+from agent_core.messages import Actor, Text
+from agent_core.objects import Decider, Decision
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.ledger import LEASE, Ledger
 from channels.slack.cards import Card, CardRows, Cards, Spot

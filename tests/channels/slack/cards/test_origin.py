@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core import Actor
+from agent_core.messages import Actor
 from agent_core.testing import FakeClock
 from channels.slack.cards import WORDS, CardRows, Spot
 from channels.slack.testing import InjectedFault, VisibleMessage

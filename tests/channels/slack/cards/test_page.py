@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from agent_core import Actor, Decider, Decision
+from agent_core.messages import Actor
+from agent_core.objects import Decider, Decision
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.cards.desk import Desk, asking
 from tests.e2e.browser import PATIENCE, chromium, photograph

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agent_core import Core, Definition
+from agent_core.agents import Definition
+from agent_core.core import Core
 from agent_core.testing import FakeClock
 from app.compose import CHANNELS
 from channels.slack.cards import ALWAYS, APPROVE, DENY, EDIT

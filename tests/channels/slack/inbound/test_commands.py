@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from agent_core import Unavailable
+from agent_core.errors import Unavailable
 from agent_core.testing import FakeClock
 from channels.slack.outbox import QUESTION, mark
 from channels.slack.receive import ABSENT, MAYBE, NOT_POSTED, UNSURE

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agent_core import DeclaredTool, Definition
+from agent_core.agents import DeclaredTool, Definition
 from agent_core.testing import call, pause, say, step_of
 from channels.slack.receive import QUEUED
 from tests.channels.slack.cards.desk import LONG, Desk, asking

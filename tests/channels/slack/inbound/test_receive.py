@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import Definition, Unavailable
+from agent_core.agents import Definition
+from agent_core.errors import Unavailable
 from agent_core.testing import pause, say
 from channels.slack.blocks import feedback_row
 from channels.slack.context import CLOSED, OUTSIDE, UNKNOWN

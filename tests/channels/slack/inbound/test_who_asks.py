@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from agent_core import AgentDefaults, Context
 from agent_core.agent.frames import context_facts
+from agent_core.agents import AgentDefaults
+from agent_core.channels import Context
 from agent_core.providers.base import Request
 from agent_core.store.erasing import ForgottenPerson, redacted
 from agent_core.testing import Answer, call, say

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
-from agent_core import DrawingFailed, PlainChart, Text
 from agent_core import events as e
+from agent_core.charts.draw import DrawingFailed
+from agent_core.charts.values import PlainChart
+from agent_core.messages import Text
 from channels.slack.figures import NO_CHARTS, PlannedFile, ThreadFigures
 from channels.spec import ConversationView, ShownRender
 from tests.channels.slack.answers import USAGE, Log

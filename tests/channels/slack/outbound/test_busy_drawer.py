@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from agent_core import DrawingUnavailable
+from agent_core.charts.draw import DrawingUnavailable
 from agent_core.testing import FakeClock
 from channels.slack import figures as figures_module
 from tests.cases import for_each

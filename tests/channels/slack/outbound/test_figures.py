@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import Text
 from agent_core import events as e
+from agent_core.messages import Text
 from channels.ledger import Ledger, UploadEntry
 from channels.slack import figures as figures_module
 from channels.slack.charts import choose

@@ -7,7 +7,12 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from agent_core import Actor, Clock, Core, Definition, Inbound, NotFound, SystemClock, Text
+from agent_core.agents import Definition
+from agent_core.channels import Inbound
+from agent_core.clock import Clock, SystemClock
+from agent_core.core import Core
+from agent_core.errors import NotFound
+from agent_core.messages import Actor, Text
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from channels.ledger import LEASE, Ledger, OwnedPlace
 from channels.slack.api import SlackApi

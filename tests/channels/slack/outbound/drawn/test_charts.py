@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent_core import PlainChart, PlainSeries, chart_of, chart_text
+from agent_core.charts.text import chart_text
+from agent_core.charts.values import PlainChart, PlainSeries, chart_of
 from channels.slack.charts import NativeChart, NotNative, choose, ladder_of, native
 from channels.slack.tables import MESSAGE, ChartLink, Form, PngUpload
 from channels.slack.testing.blocks import check
