@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from agent_core import events as e
-from agent_core.agent.announce import cancelled
 from agent_core.agent.entries import Encode
 from agent_core.agent.snapshot import ContextSource
+from agent_core.agent.strategy import cancelled
 from agent_core.agents import PLAIN_DEFAULTS, AgentDefaults
 from agent_core.channels import ChannelPort, Context, Inbound
 from agent_core.clock import Clock, SystemClock

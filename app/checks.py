@@ -12,7 +12,7 @@ from agent_core.core import Core
 from agent_core.errors import InvalidInput
 from agent_core.hooks.rules import check_addresses, fails_open, is_name, unmatched
 from agent_core.net.targets import TargetGuard
-from agent_core.providers.models import UNKNOWN, find, table
+from agent_core.providers.base import UNKNOWN, find, table
 from agent_core.runtime.agent_checks import Surroundings
 from agent_core.runtime.offers import lacking, names_of, wrapped
 from agent_core.runtime.roster import why_unserved

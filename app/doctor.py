@@ -30,7 +30,7 @@ from agent_core.errors import ConfigError, InvalidInput
 from agent_core.listings import changes_of, offered_of
 from agent_core.net.targets import TargetGuard
 from agent_core.objects import AgentObject
-from agent_core.providers.models import find
+from agent_core.providers.base import find
 from agent_core.runtime.agent_checks import Surroundings, check_agent
 from agent_core.runtime.mcp import check_filed, names_in, status_of, why_none
 from agent_core.servers import McpServer, login_object

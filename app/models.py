@@ -9,9 +9,8 @@ import structlog
 from pydantic import SecretStr
 
 from agent_core.clock import Clock
-from agent_core.providers.base import Provider
+from agent_core.providers.base import Extras, Provider, Vision
 from agent_core.providers.demo import DemoProvider
-from agent_core.providers.models import Extras, Vision
 from app.settings import DEMO, Settings
 
 ANTHROPIC_URL = "https://api.anthropic.com"

@@ -21,7 +21,7 @@ from agent_core.agent.snapshot import OFF, is_zone
 from agent_core.agents import MAX_IDLE
 from agent_core.errors import ConfigError
 from agent_core.net.targets import read_target
-from agent_core.providers.models import Vision, table
+from agent_core.providers.base import Vision, table
 from app.bounded_yaml import read_config
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

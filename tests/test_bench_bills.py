@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_core.providers.models import Price
+from agent_core.providers.base import Price
 from tests.bench.billed import FEW, MODELS, bills, cheapest
 from tests.cases import for_each
 

@@ -9,9 +9,8 @@ from msgspec import json
 from msgspec.structs import replace
 
 from agent_core import events as e
-from agent_core.agent.state import RunState
+from agent_core.agent.state import CallState, RunState
 from agent_core.agent.strategy import AFTER_UNTRUSTED, needs_ruling
-from agent_core.agent.waiting import CallState
 from agent_core.agents import Agent, ApprovalConfig, HookEvent, NamedHook, ToolSpec
 from agent_core.errors import Unavailable
 from agent_core.ids import new_id

@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
-from agent_core.agent.announce import UNKNOWN
+from agent_core.agent.strategy import UNKNOWN
 from agent_core.clock import Clock, within
 from agent_core.listings import strings_of
 from agent_core.mcp.http_client import check_headers

@@ -22,11 +22,15 @@ from agent_core.messages import (
     Usage,
 )
 from agent_core.net.exchange import trusted
-from agent_core.providers import models
+from agent_core.providers import base
 from agent_core.providers.base import (
+    BUDGETS,
+    NO_EXTRAS,
+    NO_KEY,
     NULL,
     CacheMarks,
     Encode,
+    Extras,
     Files,
     Finished,
     FinishReason,
@@ -47,6 +51,7 @@ from agent_core.providers.base import (
     ToolEnd,
     ToolStart,
     UsageReport,
+    Vision,
     arguments,
     blind,
     citation,
@@ -56,6 +61,7 @@ from agent_core.providers.base import (
     json_of,
     named,
     note,
+    of_anthropic,
     plain_name,
     raw_text,
     readable,
@@ -63,7 +69,6 @@ from agent_core.providers.base import (
 )
 from agent_core.providers.client import Sdk, SdkClient, SdkProvider
 from agent_core.providers.failing import failed, in_stream
-from agent_core.providers.models import BUDGETS, NO_EXTRAS, NO_KEY, Extras, Vision, of_anthropic
 
 _PLAIN = {"text": frozenset({"type", "text"}), "tool_use": frozenset({"type", "id", "name", "input"})}
 _LIST = msgspec.json.Decoder(list[msgspec.Raw] | None)
@@ -435,7 +440,7 @@ _ENDS = len(b"}]}")
 @lru_cache(maxsize=256)
 def encoder_of(model: str) -> Encode:
     """Return how a message becomes request JSON for *model*, `anthropic:name`; the same function for the same model."""
-    loads = models.find(f"anthropic:{named(model)}").tool_search
+    loads = base.find(f"anthropic:{named(model)}").tool_search
 
     def encode(message: Message, files: Files) -> bytes:
         native = message.native if message.native and message.native.model == model else None
@@ -633,16 +638,16 @@ def able(model: str, *, marked: bool = True, searches: bool = True, vision: Visi
     A model that does not think meanwhile can be forced to call a tool; that is worth its price. It is asked for a dozen
     times in a run, and only the model table decides it.
     """
-    entry = models.find(listed := f"{NAME}:{model}")
+    entry = base.find(listed := f"{NAME}:{model}")
     return Abilities(
         withholds=False,
         narrows=False,
         forces=entry.thinking in ("none", "budget"),
-        structured="closed" if models.holds(entry) else "none",
+        structured="closed" if base.holds(entry) else "none",
         caching=of_anthropic(entry) if marked else None,
         listed_as=listed,
         searches=entry.tool_search and searches,
-        vision=models.sees(listed, vision),
+        vision=base.sees(listed, vision),
     )
 
 
@@ -677,7 +682,7 @@ def body_of(request: Request, prefix: bytes, marks: CacheMarks | None = None) ->
 
     No temperature: the version of the API that the SDK speaks refuses it from every model.
     """
-    entry, controls = models.find(f"{NAME}:{request.model}"), request.controls
+    entry, controls = base.find(f"{NAME}:{request.model}"), request.controls
     room = controls.max_output_tokens or entry.max_output or DEFAULT_ROOM
     room = min(room, entry.max_output or room)
     settings: dict[str, Any] = {"model": request.model, "max_tokens": room, "stream": True}
@@ -703,16 +708,16 @@ def _choice(controls: Controls) -> dict[str, Any] | None:
             return None
 
 
-def _output(controls: Controls, model: models.Model) -> dict[str, Any]:
+def _output(controls: Controls, model: base.Model) -> dict[str, Any]:
     output: dict[str, Any] = {}
     if controls.effort and model.efforts:
-        output["effort"] = models.effort(model, controls.effort, _EFFORTS)
+        output["effort"] = base.effort(model, controls.effort, _EFFORTS)
     if controls.output_schema is not None:
         output["format"] = {"type": "json_schema", "schema": controls.output_schema}
     return output
 
 
-def _thinking(request: Request, model: models.Model, room: int) -> dict[str, Any] | None:
+def _thinking(request: Request, model: base.Model, room: int) -> dict[str, Any] | None:
     """Return how *request* asks for thinking; None leaves it to the model."""
     wanted = request.controls.effort
     match model.thinking:

@@ -19,9 +19,8 @@ import httpx2
 import msgspec
 
 from agent_core.net.sse import EventSplitter, EventTooLarge
-from agent_core.providers.base import CallFailed, ModelDelta, OptionalFields, Spare
+from agent_core.providers.base import CallFailed, ModelDelta, OptionalFields, Spare, Vision
 from agent_core.providers.failing import SECRETS, failed, part_at, refused
-from agent_core.providers.models import Vision
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -21,12 +21,14 @@ from agent_core.messages import (
     ToolResult,
     Usage,
 )
-from agent_core.providers import models
+from agent_core.providers import base
 from agent_core.providers.base import (
     ANSWER,
+    NO_EXTRAS,
     NULL,
     CallFailed,
     Encode,
+    Extras,
     Files,
     Finished,
     FinishReason,
@@ -43,6 +45,7 @@ from agent_core.providers.base import (
     ToolEnd,
     ToolStart,
     UsageReport,
+    Vision,
     arguments,
     blind,
     counted,
@@ -50,13 +53,13 @@ from agent_core.providers.base import (
     joined,
     json_of,
     note,
+    of_openai,
     plain_name,
     readable,
     verbatim,
 )
 from agent_core.providers.client import SdkClient
 from agent_core.providers.failing import failed, in_stream, refuses_thinking
-from agent_core.providers.models import NO_EXTRAS, Extras, Vision, of_openai
 from agent_core.providers.openai_items import (
     BREAKPOINT,
     OpenAISide,
@@ -721,11 +724,11 @@ def _is_in_domain(host: str, domain: str) -> bool:
 @lru_cache(maxsize=256)
 def _able(model: str, *, official: bool, marked: bool, vision: Vision | None) -> Abilities:
     listed = f"{OPENAI if official else NAME}:{model}"
-    sees = models.sees(listed, vision)
+    sees = base.sees(listed, vision)
     if not official:
         return Abilities(narrows=False, structured="none", listed_as=listed, vision=sees)
-    entry = models.find(listed)
-    structured, caching = "any" if models.holds(entry) else "none", of_openai(entry) if marked else None
+    entry = base.find(listed)
+    structured, caching = "any" if base.holds(entry) else "none", of_openai(entry) if marked else None
     return Abilities(structured=structured, caching=caching, listed_as=listed, vision=sees)
 
 
@@ -809,17 +812,17 @@ def _head(snapshot: Snapshot, marked: bool) -> bytes:  # noqa: FBT001 - it is pa
 
 def _settings(model: str, controls: Controls, *, official: bool) -> dict[str, Any]:
     """Return the body after the prefix, without unset options: small servers refuse fields that they do not know."""
-    entry = models.find(f"{OPENAI}:{model}") if official else models.UNKNOWN
+    entry = base.find(f"{OPENAI}:{model}") if official else base.UNKNOWN
     settings: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
     if controls.max_output_tokens is not None:
         # OpenAI's reasoning models refuse the older name; other servers may not know the newer one.
         settings["max_completion_tokens" if official else "max_tokens"] = controls.max_output_tokens
     level = None
-    if controls.effort is not None and (entry.efforts or entry is models.UNKNOWN):
+    if controls.effort is not None and (entry.efforts or entry is base.UNKNOWN):
         # Of OpenAI's wires Responses alone has `max`.
         wanted = "xhigh" if official and controls.effort == "max" else controls.effort
-        level = settings["reasoning_effort"] = models.effort(entry, wanted, EFFORTS)
-    if controls.temperature is not None and models.tempered(entry, level):
+        level = settings["reasoning_effort"] = base.effort(entry, wanted, EFFORTS)
+    if controls.temperature is not None and base.tempered(entry, level):
         settings["temperature"] = controls.temperature
     if (schema := controls.output_schema) is not None:
         form = {"name": ANSWER, "schema": schema, "strict": is_closed(schema, whole=True)}

@@ -13,13 +13,15 @@ from msgspec.structs import replace
 from agent_core.agents import SEARCH_TOOLS, Snapshot, ToolSpec
 from agent_core.controls import Abilities, Controls, NamedTool
 from agent_core.messages import File, Message, Part, Text, ToolCall, ToolResult, Usage
-from agent_core.providers import models
+from agent_core.providers import base
 from agent_core.providers import openai_items as items
 from agent_core.providers.base import (
     ANSWER,
+    NO_EXTRAS,
     NULL,
     CallFailed,
     Encode,
+    Extras,
     Files,
     Finished,
     FinishReason,
@@ -39,6 +41,7 @@ from agent_core.providers.base import (
     ToolEnd,
     ToolStart,
     UsageReport,
+    Vision,
     arguments,
     blind,
     citation,
@@ -47,13 +50,13 @@ from agent_core.providers.base import (
     joined,
     json_of,
     note,
+    of_openai,
     plain_name,
     readable,
     verbatim,
 )
 from agent_core.providers.client import SdkClient
 from agent_core.providers.failing import failed, in_stream, refuses_summaries, said_in
-from agent_core.providers.models import NO_EXTRAS, Extras, Vision, of_openai
 from agent_core.providers.openai_items import (
     BREAKPOINT,
     SEARCH,
@@ -665,14 +668,14 @@ class OpenAIProvider(OpenAISide):
 @lru_cache(maxsize=256)
 def able(model: str, *, official: bool, marked: bool, searches: bool = True, vision: Vision | None = None) -> Abilities:
     """Return what the API enforces, and where it is the *official* one how its cache works; asked for often."""
-    entry = models.find(listed := f"{NAME}:{model}")
-    structured = "any" if models.holds(entry) else "none"
+    entry = base.find(listed := f"{NAME}:{model}")
+    structured = "any" if base.holds(entry) else "none"
     return Abilities(
         structured=structured,
         caching=of_openai(entry) if official and marked else None,
         listed_as=listed,
         searches=entry.tool_search and official and searches,
-        vision=models.sees(listed, vision),
+        vision=base.sees(listed, vision),
     )
 
 
@@ -721,22 +724,22 @@ def _settings(model: str, controls: Controls, *, tools: bool, summary: bool) -> 
 
     One that is in it and thinks is asked to show a *summary*, and to send its thinking encrypted, for the next request.
     """
-    entry = models.find(f"{NAME}:{model}")
+    entry = base.find(f"{NAME}:{model}")
     settings: dict[str, Any] = {"model": model, "stream": True, "store": False}
     if tools:
         settings["tool_choice"] = _choice(controls)
     if controls.max_output_tokens is not None:
         settings["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, controls.max_output_tokens)
     level = None
-    if controls.effort is not None and (entry.efforts or entry is models.UNKNOWN):
-        level = models.effort(entry, controls.effort, EFFORTS)
+    if controls.effort is not None and (entry.efforts or entry is base.UNKNOWN):
+        level = base.effort(entry, controls.effort, EFFORTS)
     thinking = {"effort": level} if level else {}
     if entry.efforts:
         settings["include"] = ["reasoning.encrypted_content"]
         thinking |= {"summary": "auto"} if summary and level != "none" else {}
     if thinking:
         settings["reasoning"] = thinking
-    if controls.temperature is not None and models.tempered(entry, level):
+    if controls.temperature is not None and base.tempered(entry, level):
         settings["temperature"] = controls.temperature
     if (schema := controls.output_schema) is not None:
         strict = is_closed(schema, whole=True)

@@ -10,9 +10,8 @@ import msgspec
 
 from agent_core.messages import LoadedTool
 from agent_core.net.exchange import trusted
-from agent_core.providers.base import Request, arguments, json_of, raw_text
+from agent_core.providers.base import NO_KEY, Extras, Request, Vision, arguments, json_of, raw_text
 from agent_core.providers.client import Sdk, SdkClient, SdkProvider
-from agent_core.providers.models import NO_KEY, Extras, Vision
 
 SHARDS = 8
 """Keys of an agent for older models: 120 requests a minute."""

@@ -11,10 +11,9 @@ from msgspec.structs import replace
 
 from agent_core import events as e
 from agent_core.agent import router
-from agent_core.agent.announce import UNKNOWN
 from agent_core.agent.entries import loaded_in
-from agent_core.agent.state import RunState
-from agent_core.agent.waiting import CallState
+from agent_core.agent.state import CallState, RunState
+from agent_core.agent.strategy import UNKNOWN
 from agent_core.agent.window import Window
 from agent_core.agents import LIST_RESOURCES, RENDER_TOOLS, SEARCH_TOOLS, Agent, ToolSpec, is_of_router
 from agent_core.channels import channel_of

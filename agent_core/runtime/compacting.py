@@ -14,7 +14,6 @@ import structlog
 from msgspec.structs import replace
 
 from agent_core import events as e
-from agent_core.agent.compaction import OVERFLOW, Compact, Tail, WindowFill
 from agent_core.agent.entries import (
     WindowEntry,
     bounded,
@@ -24,17 +23,16 @@ from agent_core.agent.entries import (
     tokens_of_bytes,
     tokens_of_prefix,
 )
-from agent_core.agent.history import PromptHistory, missed, shortfall
-from agent_core.agent.state import RunState, sum_of
+from agent_core.agent.state import OVERFLOW, Compact, RunState, Tail, WindowFill, sum_of
 from agent_core.agent.strategy import Ask
-from agent_core.agent.window import Window
+from agent_core.agent.window import PromptHistory, Window, missed, shortfall
 from agent_core.agents import Agent, Snapshot, as_prompted
 from agent_core.clock import Clock, within
 from agent_core.controls import Controls, is_forced, read, sent
 from agent_core.events import Fact, FactBody
 from agent_core.messages import REFUSALS, UNKNOWN_USAGE, Message, Text, Usage
+from agent_core.providers import base
 from agent_core.providers import base as p
-from agent_core.providers import models
 from agent_core.providers.base import CacheMarks
 
 _KEYS = 1024
@@ -324,7 +322,7 @@ class Compactor:
 
 def limit_of(agent: Agent, model: str) -> int | None:
     """Return the tokens that a prompt of *model* may have: its context without the room of the answer, if known."""
-    entry = models.find(agent.listed(model))
+    entry = base.find(agent.listed(model))
     room = agent.overrides.max_output_tokens or agent.definition.controls.max_output_tokens
     room = room or entry.max_output or ANSWER_ROOM
     return entry.context - min(room, entry.context // 3) if entry.context else None
@@ -404,8 +402,8 @@ class _Summary:
     def add(self, usage: Usage) -> None:
         """Add what a call used."""
         listed = self.agent.listed(self.model)
-        self.cost = sum_of(self.cost, models.cost(listed, usage))
-        self.uncached = sum_of(self.uncached, models.uncached_cost(listed, usage))
+        self.cost = sum_of(self.cost, base.cost(listed, usage))
+        self.uncached = sum_of(self.uncached, base.uncached_cost(listed, usage))
         self.usage = usage if self.usage is None else self.usage + usage
 
     def spent(self) -> dict[str, Any]:

@@ -11,11 +11,18 @@ import structlog
 from msgspec.structs import replace
 
 from agent_core import events as e
-from agent_core.agent.announce import announce
-from agent_core.agent.compaction import Compact
 from agent_core.agent.entries import media_of
 from agent_core.agent.router import unwrapped
-from agent_core.agent.state import RunState
+from agent_core.agent.state import (
+    CHOICE_IGNORED,
+    CONTROLS_REFUSED,
+    EMPTY_ANSWER,
+    NO_CARRY_OVER,
+    TOOLS_WITHHELD,
+    CarryOver,
+    Compact,
+    RunState,
+)
 from agent_core.agent.strategy import (
     EMPTY_NOTE,
     Ask,
@@ -26,16 +33,9 @@ from agent_core.agent.strategy import (
     Recall,
     UseTools,
     Wait,
+    announce,
     message_id,
     react,
-)
-from agent_core.agent.waiting import (
-    CHOICE_IGNORED,
-    CONTROLS_REFUSED,
-    EMPTY_ANSWER,
-    NO_CARRY_OVER,
-    TOOLS_WITHHELD,
-    CarryOver,
 )
 from agent_core.agent.window import Window
 from agent_core.agents import Agent, Snapshot
@@ -59,8 +59,17 @@ from agent_core.messages import (
     text_of,
 )
 from agent_core.providers import base as p
-from agent_core.providers.base import MAX_CITATIONS, ModelDelta, Provider, Request, named, within
-from agent_core.providers.models import cost, find, uncached_cost
+from agent_core.providers.base import (
+    MAX_CITATIONS,
+    ModelDelta,
+    Provider,
+    Request,
+    cost,
+    find,
+    named,
+    uncached_cost,
+    within,
+)
 from agent_core.runtime.approvals import Dispatcher
 from agent_core.runtime.calls import Calls
 from agent_core.runtime.compacting import Compactor, PromptCache, log_cache_notes, with_miss

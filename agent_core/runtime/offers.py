@@ -11,9 +11,9 @@ import structlog
 from msgspec.structs import replace
 
 from agent_core import events as e
-from agent_core.agent.history import PromptHistory
 from agent_core.agent.router import grows
 from agent_core.agent.snapshot import ContextSource, RunOpening, Timed, variant
+from agent_core.agent.window import PromptHistory
 from agent_core.agents import (
     CALL_TOOL,
     RENDER_TOOLS,

@@ -12,12 +12,11 @@ import structlog
 from msgspec.structs import replace
 
 from agent_core import events as e
-from agent_core.agent.announce import announce
 from agent_core.agent.entries import tokens_of_parts
 from agent_core.agent.frames import new_marker
 from agent_core.agent.snapshot import clock_context, variant, zone_for
 from agent_core.agent.state import RunState
-from agent_core.agent.strategy import Ask, Move, react
+from agent_core.agent.strategy import Ask, Move, announce, react
 from agent_core.agent.window import Window
 from agent_core.agents import Agent
 from agent_core.channels import NO_OPTIONS, Inbound, RunOptions

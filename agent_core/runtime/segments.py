@@ -13,9 +13,8 @@ from structlog.contextvars import bind_contextvars
 
 from agent_core import events as e
 from agent_core.agent.snapshot import ContextSource
-from agent_core.agent.state import RunState, replay
+from agent_core.agent.state import CallState, RunState, replay
 from agent_core.agent.strategy import Move
-from agent_core.agent.waiting import CallState
 from agent_core.agents import Agent, Snapshot
 from agent_core.channels import read_options
 from agent_core.controls import ABLE, Abilities, Controls, Defaults, Override, StepRule, check

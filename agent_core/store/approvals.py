@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
 
 from agent_core import events as e
-from agent_core.agent.waiting import call_key
+from agent_core.agent.state import call_key
 from agent_core.events import Fact, FactBody
 from agent_core.messages import Actor
 from agent_core.objects import ApprovalObject, ApprovalStatus, AuditEntry, AuditKind, Page, Vote

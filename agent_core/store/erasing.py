@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, LargeBinary, delete, func, literal, or_, select, update
 from sqlalchemy.sql import ColumnElement
 
-from agent_core.agent.waiting import DENIED
+from agent_core.agent.state import DENIED
 from agent_core.messages import MAX_NAME, legible
 from agent_core.store import files, quotas, sessions
 from agent_core.store import files as results

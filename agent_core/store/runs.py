@@ -8,8 +8,17 @@ from msgspec.structs import replace
 from sqlalchemy import CompoundSelect, Connection, bindparam, insert, select, union_all, update
 
 from agent_core import events as e
-from agent_core.agent.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, RESTARTED, RunState, replay
-from agent_core.agent.waiting import NO_CARRY_OVER, CarryOver
+from agent_core.agent.state import (
+    ANSWERED,
+    BLAMELESS,
+    DUE,
+    HANDED_OVER,
+    NO_CARRY_OVER,
+    RESTARTED,
+    CarryOver,
+    RunState,
+    replay,
+)
 from agent_core.channels import NO_OPTIONS, RunOptions, SteeredContext, read_options
 from agent_core.errors import NewerRun, NotFound
 from agent_core.events import Fact, FactBody

@@ -6,7 +6,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from agent_core.agent.waiting import NO_CARRY_OVER, CarryOver
+from agent_core.agent.state import NO_CARRY_OVER, CarryOver
 from agent_core.clock import Clock
 from agent_core.counters import Counters
 from agent_core.errors import NewerRun

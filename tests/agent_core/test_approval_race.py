@@ -14,7 +14,7 @@ from functools import partial
 import msgspec
 import pytest
 
-from agent_core.agent.announce import cancelled
+from agent_core.agent.strategy import cancelled
 from agent_core.core import Core
 from agent_core.errors import AlreadyDecided, NotAnApprover
 from agent_core.events import ApprovalDecided, RunCancelled, RunCancelling, RunCompleted, ToolCompleted

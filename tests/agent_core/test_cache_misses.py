@@ -10,7 +10,7 @@ from agent_core.channels import Inbound
 from agent_core.controls import Abilities, Caching
 from agent_core.events import CacheMissed, StepCompleted, StepFailed, StepStarted
 from agent_core.messages import Text, Usage
-from agent_core.providers.models import find, of_anthropic
+from agent_core.providers.base import find, of_anthropic
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, fail, say, usage
 from agent_core.tools.functions import tool
 from tests.agent_core.stage import ANN, Stage

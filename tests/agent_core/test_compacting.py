@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from agent_core.agent.compaction import MAX_FAILURES
 from agent_core.agent.entries import ASKED
+from agent_core.agent.state import MAX_FAILURES
 from agent_core.agents import Compaction, Limits
 from agent_core.events import CompactionFailed, ContextCompacted, StepFailed, StepStarted
 from agent_core.messages import text_of

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from agent_core.agent.compaction import PolicyKind
 from agent_core.agent.entries import tokens_of_bytes, tokens_of_prefix
+from agent_core.agent.state import PolicyKind
 from agent_core.agent.window import Window
 from agent_core.agents import Compaction, Definition, Limits
 from agent_core.channels import Inbound

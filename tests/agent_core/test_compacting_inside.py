@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core.agent.compaction import MAX_FAILURES
+from agent_core.agent.state import MAX_FAILURES
 from agent_core.agent.strategy import RESUME_NOTE
 from agent_core.agents import Compaction, Controls
 from agent_core.events import CompactionFailed, ContextCompacted, StepFailed

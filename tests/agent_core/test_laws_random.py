@@ -10,13 +10,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from agent_core import events as e
-from agent_core.agent.announce import announce
-from agent_core.agent.compaction import MAX_FAILURES, OVERFLOW, Compact
 from agent_core.agent.frames import CORRECTION, STOPPED_NOTE
-from agent_core.agent.history import PromptHistory
-from agent_core.agent.state import replay
-from agent_core.agent.strategy import react
-from agent_core.agent.window import Window
+from agent_core.agent.state import MAX_FAILURES, OVERFLOW, Compact, replay
+from agent_core.agent.strategy import announce, react
+from agent_core.agent.window import PromptHistory, Window
 from agent_core.agents import Agent
 from agent_core.clock import SystemClock
 from agent_core.events import (

@@ -7,7 +7,7 @@ from agent_core.agent.strategy import backoff
 from agent_core.agents import Controls
 from agent_core.events import ContextAdded, ContextCompacted, SnapshotFrozen, StepCompleted, StepFailed, StepStarted
 from agent_core.messages import UNKNOWN_USAGE, explanation
-from agent_core.providers.models import find
+from agent_core.providers.base import find
 from agent_core.testing import FakeClock, call, fail, say, think, usage
 from agent_core.tools.functions import tool
 from tests.agent_core.laws import check_log

@@ -11,8 +11,7 @@ from agent_core.agents import Controls
 from agent_core.clock import SystemClock
 from agent_core.errors import ConfigError
 from agent_core.messages import Message, Text
-from agent_core.providers.base import CallFailed, Request
-from agent_core.providers.models import find, sees
+from agent_core.providers.base import CallFailed, Request, find, sees
 from agent_core.testing import fail, say, usage
 from agent_core.testing.models import FakeModels
 from app.models import running_models

@@ -9,8 +9,8 @@ import structlog
 
 from agent_core.agents import Definition
 from agent_core.clock import SystemClock
-from agent_core.providers import models as known
-from agent_core.providers.models import table
+from agent_core.providers import base as known
+from agent_core.providers.base import table
 from app import models
 from app.checks import models_of, of_model
 from app.compose import running_core

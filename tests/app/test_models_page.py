@@ -13,8 +13,8 @@ from agent_core.agent.strategy import (
 )
 from agent_core.controls import Effort
 from agent_core.messages import KINDS, explanation
+from agent_core.providers.base import table
 from agent_core.providers.failing import RETRYABLE, failed
-from agent_core.providers.models import table
 from app.checks import NOTICE_DAYS
 from tests.cases import for_each
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from agent_core.messages import explanation
-from agent_core.providers.models import table
+from agent_core.providers.base import table
 from agent_core.testing import call, fail, pause, say
 from agent_core.testing.models import FakeModels, ModelCall, status
 from tests.app.frames import frames

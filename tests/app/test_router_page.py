@@ -10,7 +10,7 @@ from agent_core.agent.router import MAX_FOUND, closed, not_found_yet
 from agent_core.agents import MAX_TOOL_LIMIT, PLAIN_DEFAULTS, ROUTER_TOOLS
 from agent_core.core import Core
 from agent_core.listings import resource_of
-from agent_core.providers.models import find
+from agent_core.providers.base import find
 from tests.agent_core.history import spec
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tool-router.md").read_text("utf-8")

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_core.errors import ConfigError
-from agent_core.providers.models import table
+from agent_core.providers.base import table
 from app.cli.commands import list_agents
 from app.doctor import doctor
 from app.main import model_line

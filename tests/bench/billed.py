@@ -14,7 +14,7 @@ from agent_core.channels import Inbound
 from agent_core.core import Core
 from agent_core.messages import Actor, Text
 from agent_core.providers.anthropic import AnthropicProvider
-from agent_core.providers.models import Price, find
+from agent_core.providers.base import Price, find
 from agent_core.providers.openai import OpenAIProvider
 from agent_core.store.database import SqliteDatabase
 from agent_core.testing import FakeClock

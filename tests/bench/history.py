@@ -3,8 +3,8 @@
 from sqlalchemy import Connection
 
 from agent_core import events as e
+from agent_core.agent.state import NO_CARRY_OVER
 from agent_core.agent.strategy import message_id
-from agent_core.agent.waiting import NO_CARRY_OVER
 from agent_core.agent.window import Window
 from agent_core.core import Core
 from agent_core.ids import new_id

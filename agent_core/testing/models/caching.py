@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from agent_core.providers.models import find
+from agent_core.providers.base import find
 
 Json = dict[str, Any]
 Tier = Literal["tools", "system", "messages"]

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from agent_core import events as e
-from agent_core.agent.compaction import when_due
 from agent_core.agent.snapshot import freeze
+from agent_core.agent.state import when_due
 from agent_core.agent.window import Window
 from agent_core.agents import Agent, Compaction, Definition
 from agent_core.clock import SystemClock

@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent_core.agent.history import CacheMiss, PromptHistory, differing, missed, shortfall
 from agent_core.agent.snapshot import freeze
+from agent_core.agent.window import CacheMiss, PromptHistory, differing, missed, shortfall
 from agent_core.agents import Snapshot, ToolSpec
 from agent_core.controls import Caching, PromptCall
 from agent_core.events import CacheMissed, ContextCompacted, MissCause, SnapshotFrozen

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from agent_core import events as e
 from agent_core.agent.entries import in_window
 from agent_core.agent.frames import Frames
-from agent_core.agent.history import PromptHistory
-from agent_core.agent.window import Window
+from agent_core.agent.window import PromptHistory, Window
 from agent_core.events import CompactionKind, Fact, FactBody
 from agent_core.messages import Message, Reasoning, Text, ToolCall, ToolResult, text_of
 from agent_core.providers.base import neutral

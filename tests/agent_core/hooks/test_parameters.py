@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import structs
 
-from agent_core.agent.waiting import CallState
+from agent_core.agent.state import CallState
 from agent_core.agents import ApprovalConfig, ToolSpec
 from agent_core.events import ApprovalRequested
 from agent_core.hooks.chain import MAX_PARAMETERS, held

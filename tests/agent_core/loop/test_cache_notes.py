@@ -5,10 +5,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent_core import events as e
-from agent_core.agent.announce import announce
-from agent_core.agent.history import PromptHistory
 from agent_core.agent.state import RunState
-from agent_core.agent.strategy import Ask, react
+from agent_core.agent.strategy import Ask, announce, react
+from agent_core.agent.window import PromptHistory
 from agent_core.controls import Abilities, Caching, Controls, NamedTool, recorded
 from tests.agent_core.history import RUN, history, make_agent, opened, spec
 from tests.cases import for_each

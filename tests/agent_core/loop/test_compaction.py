@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core.agent.compaction import CompactionState, Tail, WindowFill, on_overflow, when_due
+from agent_core.agent.state import CompactionState, Tail, WindowFill, on_overflow, when_due
 from agent_core.agents import Compaction
 
 SUMMARY, CUT, OFF = Compaction(), Compaction(kind="cut"), Compaction(kind="off")

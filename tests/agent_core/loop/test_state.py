@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import events as e
-from agent_core.agent.state import RunState, replay
-from agent_core.agent.waiting import TOOLS_WITHHELD, InboxState, call_key
+from agent_core.agent.state import TOOLS_WITHHELD, InboxState, RunState, call_key, replay
 from agent_core.events import FactBody
 from agent_core.messages import Text, Usage
 from tests.agent_core.history import (

@@ -1,11 +1,19 @@
 """The strategy: a pure function from what has happened to what comes next."""
 
 from agent_core import events as e
-from agent_core.agent.announce import announce
-from agent_core.agent.compaction import Compact
-from agent_core.agent.state import RunState, replay
-from agent_core.agent.strategy import CONTINUE_NOTE, Ask, CallTools, Finish, Move, Wait, backoff, message_id, react
-from agent_core.agent.waiting import TOOLS_WITHHELD
+from agent_core.agent.state import TOOLS_WITHHELD, Compact, RunState, replay
+from agent_core.agent.strategy import (
+    CONTINUE_NOTE,
+    Ask,
+    CallTools,
+    Finish,
+    Move,
+    Wait,
+    announce,
+    backoff,
+    message_id,
+    react,
+)
 from agent_core.agents import Agent, Controls, Limits, controls
 from agent_core.events import FactBody
 from agent_core.messages import UNKNOWN_USAGE, Text

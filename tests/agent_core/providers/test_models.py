@@ -11,7 +11,7 @@ from typing import get_args
 
 from agent_core.controls import Effort
 from agent_core.messages import UNKNOWN_USAGE, Usage
-from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, table, uncached_cost
+from agent_core.providers.base import UNKNOWN, Model, Price, Thinking, cost, effort, find, table, uncached_cost
 from tests.cases import for_each
 
 ORDER = get_args(Effort)

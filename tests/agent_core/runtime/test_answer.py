@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import events as e
-from agent_core.agent.state import replay
+from agent_core.agent.state import TOOLS_WITHHELD, replay
 from agent_core.agent.strategy import EMPTY_NOTE, Ask
-from agent_core.agent.waiting import TOOLS_WITHHELD
 from agent_core.agents import Controls
 from agent_core.controls import ToolChoice
 from agent_core.events import FactBody

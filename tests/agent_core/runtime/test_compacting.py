@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent_core import events as e
-from agent_core.agent.compaction import PolicyKind
 from agent_core.agent.entries import tokens_of_prefix
 from agent_core.agent.snapshot import freeze
+from agent_core.agent.state import PolicyKind
 from agent_core.agent.window import Window
 from agent_core.agents import Agent, Compaction, Definition
 from agent_core.clock import SystemClock

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from agent_core.agent.history import PromptCall, PromptHistory
 from agent_core.agent.snapshot import freeze
+from agent_core.agent.window import PromptCall, PromptHistory
 from agent_core.agents import Agent, Definition, Snapshot, ToolSpec
 from agent_core.messages import UNKNOWN_USAGE
 from agent_core.runtime.compacting import PromptCache

@@ -1,6 +1,6 @@
 """What becomes of a visitor's message that comes while a question waits: the agent's setting says it."""
 
-from agent_core.agent.announce import NOT_DECIDED, WITHDRAWN
+from agent_core.agent.strategy import NOT_DECIDED, WITHDRAWN
 from agent_core.messages import text_of
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, call, say

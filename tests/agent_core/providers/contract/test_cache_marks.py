@@ -8,9 +8,8 @@ import pytest
 from agent_core.agent.snapshot import freeze
 from agent_core.agents import AgentDefaults, Compaction, Controls, Limits
 from agent_core.events import ContextCompacted, StepCompleted, StepFailed
-from agent_core.providers.base import CacheMarks
+from agent_core.providers.base import CacheMarks, find
 from agent_core.providers.compatible import compatible
-from agent_core.providers.models import find
 from agent_core.providers.openai import openai
 from agent_core.testing import FakeClock, call, finish, say, think
 from agent_core.testing.models import FakeModels, ModelCall, native

@@ -6,14 +6,14 @@ from typing import get_args
 import pytest
 
 from agent_core.controls import Effort
-from agent_core.providers import models
+from agent_core.providers import base
 from agent_core.providers.base import CallFailed, named
 from agent_core.testing import say
 from tests.agent_core.providers.contract.wires import RESPONSES, collect
 
 pytestmark = pytest.mark.sampled(3)
 
-NAMES = [name for name in models.table().models if name.startswith("openai:")]
+NAMES = [name for name in base.table().models if name.startswith("openai:")]
 
 
 async def test_no_wish_is_refused_by_a_model_of_the_table(dial):

@@ -10,7 +10,7 @@ import pytest
 
 from agent_core.agents import Compaction, Limits
 from agent_core.events import MessageCompleted, SnapshotFrozen, StepCompleted, StepFailed
-from agent_core.providers.models import cost
+from agent_core.providers.base import cost
 from agent_core.testing import FakeClock, call, fail, say, think
 from agent_core.testing.models import Options, Quirks, native, status
 from tests.agent_core.laws import check_log
