@@ -277,7 +277,7 @@ Json = Mapping[str, Any]
 Blocks = Sequence[Json]
 
 # Slack accepts no JSON body for these.
-_FORMS = frozenset({"files.completeUploadExternal", "files.delete", "files.getUploadURLExternal"})
+_FORMS = frozenset({"files.completeUploadExternal", "files.getUploadURLExternal"})
 _READS = frozenset(
     {
         "chat.getPermalink",
@@ -363,9 +363,6 @@ class SlackApi:
         fields = {"channel": channel, "ts": ts, "text": text, "blocks": blocks, "metadata": metadata}
         await self._ask("chat.update", **fields, parse="none")
 
-    async def delete(self, channel: str, ts: str) -> None:
-        await self._ask("chat.delete", channel=channel, ts=ts)
-
     async def ephemeral(
         self, channel: str, user: str, text: str, *, blocks: Blocks | None = None, thread_ts: str | None = None
     ) -> None:
@@ -401,11 +398,10 @@ class SlackApi:
         *,
         recipient_user: str | None = None,
         recipient_team: str | None = None,
-        task_display: str | None = None,
     ) -> str:
         """Begin a message that grows and return its `ts`; outside direct messages both recipients are needed."""
         recipient = {"recipient_user_id": recipient_user, "recipient_team_id": recipient_team}
-        fields = {"channel": channel, "thread_ts": thread_ts, "chunks": chunks, "task_display_mode": task_display}
+        fields = {"channel": channel, "thread_ts": thread_ts, "chunks": chunks}
         return (await self._ask("chat.startStream", **fields, **recipient))["ts"]
 
     async def append_stream(self, channel: str, ts: str, chunks: Sequence[Json]) -> None:
@@ -482,9 +478,6 @@ class SlackApi:
         """Return Slack's file object of a complete upload."""
         return (await self._ask("files.info", file=id))["file"]
 
-    async def delete_file(self, id: str) -> None:
-        await self._ask("files.delete", file=id)
-
     def _may_receive(self, url: str) -> bool:
         """Return whether *url* is Slack's own for files; a stand-in has it on its own host."""
         try:
@@ -517,10 +510,6 @@ class SlackApi:
     async def views_open(self, trigger_id: str, view: Json) -> str:
         """Show a modal and return its view id; a trigger serves once, within three seconds."""
         return (await self._ask("views.open", trigger_id=trigger_id, view=view))["view"]["id"]
-
-    async def views_update(self, view_id: str, view: Json, *, hash: str | None = None) -> None:  # noqa: A002
-        """Replace a view; with *hash* the call fails if the view was changed meanwhile."""
-        await self._ask("views.update", view_id=view_id, view=view, hash=hash)
 
     async def _ask(self, method: str, **fields: Any) -> dict[str, Any]:
         """Call *method*, without fields that are None. Errors are raised outside of `except`, with nothing chained."""

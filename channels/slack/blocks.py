@@ -12,18 +12,8 @@ from typing import Any
 from markdown_it.token import Token
 
 from channels.slack import limits
-from channels.slack.parsing import (
-    RichCell,
-    aligned,
-    blocks_of,
-    line_starts,
-    parsed,
-    table_in,
-    top_blocks,
-    unmasked,
-    wide_tables,
-)
-from channels.slack.text import Plain, active, by_lines, escape, neutral, pieces, plain, safe
+from channels.slack.parsing import NESTING, line_starts, parsed, top_blocks, unmasked
+from channels.slack.text import active, by_lines, escape, neutral, pieces, safe
 
 Json = dict[str, Any]
 _LINKS = ("https://", "http://", "mailto:")
@@ -37,7 +27,7 @@ def segments(text: str, start: int = 0, *, allow_mentions: bool = False) -> list
 
     What comes before *start* is shown already, as `flowing` gave it.
     """
-    starts = [*active(text, start, allow_mentions=allow_mentions), *wide_tables(text)]
+    starts = list(active(text, start, allow_mentions=allow_mentions))
     if not starts:
         return _markdown(text[start:])
     made: list[Json] = []
@@ -60,8 +50,6 @@ def _rest(source: str, start: int) -> list[Json]:
     """Return the blocks that show the rest of a block from *start* on; code that was begun as Markdown is closed."""
     if start <= 0:
         return rich(source)
-    if made := _table(source, start):
-        return made
     starts = line_starts(source)
     for token in parsed(source):
         if token.type != "fence" or token.map is None or not starts[token.map[0]] < start <= starts[token.map[1]]:
@@ -76,66 +64,31 @@ def _rest(source: str, start: int) -> list[Json]:
 
 
 def rich(markdown: str) -> list[Json]:
-    """Return the block *markdown*, made safe, as rich text or tables; as Markdown without syntax if it is empty."""
-    if made := _table(markdown):
-        return made
+    """Return the block *markdown*, made safe, as rich text; as Markdown without syntax if it is empty."""
+    return _rich_block(_elements(markdown)) or _markdown(neutral(markdown))
+
+
+def _elements(markdown: str) -> list[Json]:
+    """Return *markdown* as elements of rich text; what nests too deep for the parser is taken literally."""
+    tokens = parsed(markdown, inline=True)
+    if any(token.level >= NESTING - 1 for token in tokens):
+        return [{"type": "rich_text_section", "elements": [_text(markdown.strip())]}]
     writer = _Writer()
-    for token in parsed(markdown, inline=True):
+    for token in tokens:
         writer.take(token)
-    return _rich_block(writer.elements) or _markdown(neutral(markdown))
-
-
-def _table(source: str, start: int = 0) -> list[Json]:
-    """Return the rows from *start* on of the pipe table *source* as blocks; none if it is no table, or too large."""
-    table = table_in(source)
-    if table is None:
-        return []
-    rest = table.after(start)
-    if start and len(rest.rows) == 1:
-        return []
-    return blocks_of([[_rich_cell(cell) for cell in row] for row in rest.rows], rest.aligns)
-
-
-def _rich_cell(cell: Token) -> RichCell:
-    elements = list(_inline(cell.children or [], {}))
-    return RichCell(elements, "".join(map(_words, elements)))
-
-
-def pipe_tables(markdown: str) -> Iterator[tuple[int, int, list[Json]]]:
-    """Yield where each table of *markdown*, made safe, begins and ends, and its blocks, in which nothing is syntax."""
-    if "|" not in markdown:
-        return
-    for block in top_blocks(markdown):
-        if block.token.type == "table_open" and (made := _table(markdown[block.start : block.end])):
-            yield block.start, block.end, made
-
-
-def as_text(table: Json) -> Json:
-    """Return a block with the words of *table* in columns, in which nothing is syntax."""
-    return {"type": "rich_text", "elements": [_preformatted(aligned(rows_of(table)) or _lines_of(table))]}
-
-
-def rows_of(table: Json) -> list[list[str]]:
-    """Return the words of the cells of a table."""
-    return [[_words(cell) for cell in row] for row in table["rows"]]
-
-
-def _lines_of(table: Json) -> str:
-    return "\n".join(map(" | ".join, rows_of(table)))
+    return writer.elements
 
 
 def words_of(block: Json) -> str:
-    """Return the words of a block of rich text or a table, its code in marks of mrkdwn."""
-    if "rows" in block:
-        text = aligned(rows_of(block))
-        return _lines_of(block) if text is None else f"```\n{text}\n```"
+    """Return the words of a block of rich text, its code in marks of mrkdwn."""
     return "\n".join(map(_words, block["elements"])).strip()
 
 
 def _words(part: Json) -> str:
     if part["type"] == "rich_text_list":
+        space = "  " * part["indent"]
         marks = (f"{n}." if part["style"] == "ordered" else "•" for n in count(part.get("offset", 0) + 1))
-        return "\n".join(f"{mark} {_words(item)}" for mark, item in zip(marks, part["elements"], strict=False))
+        return "\n".join(f"{space}{mark} {_words(item)}" for mark, item in zip(marks, part["elements"], strict=False))
     if "elements" in part:
         words = "".join(map(_words, part["elements"]))
         return f"```\n{words}\n```" if part["type"] == "rich_text_preformatted" else words
@@ -279,7 +232,6 @@ FEEDBACK = "feedback"
 
 _ALLOWED = re.compile(r"(?P<code>```.*?```|`[^`\n]+`)|&lt;(?P<user>@[UW][A-Z0-9]+)&gt;", re.DOTALL)
 _GAP = "\n\n"
-_MAX_TABLES = limits.TABLES_PER_MESSAGE.value
 _MIN_PIECE = 64  # characters; smaller pieces fit
 
 
@@ -408,7 +360,7 @@ def _small(
 
 def twin(markdown: str, *, allow_mentions: bool = False) -> str:
     """Return the words of *markdown* as mrkdwn that is literal but for code, and for users if *allow_mentions*."""
-    words = escape(_GAP.join(str(block) for block in plain(markdown))).strip() or escape(markdown.strip())
+    words = escape(_GAP.join(map(_words, _elements(markdown)))).strip() or escape(markdown.strip())
     return _ALLOWED.sub(lambda match: match["code"] or f"<{match['user']}>", words) if allow_mentions else words
 
 
@@ -429,7 +381,7 @@ def _packed(rows: Iterable[_Row], room: int) -> Iterator[Payload]:
 
 
 def _payload(rows: Sequence[_Row]) -> Payload:
-    return Payload(_one_table(block for row in rows for block in row.blocks), _GAP.join(row.text for row in rows))
+    return Payload(tuple(block for row in rows for block in row.blocks), _GAP.join(row.text for row in rows))
 
 
 # ---- the ladder: what is sent when Slack refuses a payload ------------------------------------------
@@ -454,49 +406,17 @@ def plainer(payload: Payload, pointer: str | None = None) -> Payload | None:
             blocks += plain_ones
     if payload.level or not blocks or len(blocks) > limits.BLOCKS_PER_MESSAGE.value:
         return Payload((), payload.text, 2)
-    return Payload(_one_table(blocks), payload.text, 1)
+    return Payload(tuple(blocks), payload.text, 1)
 
 
 def _plainer(block: Json) -> list[Json] | None:
     """Return simpler blocks with the words of *block*, None when only the text can show them."""
     match block["type"]:
         case "markdown" if len(block["text"]) <= limits.RICH_TEXT.value:
-            return list(_literal(block["text"])) or None
+            return rich(block["text"])
         case "context" if all(element["type"] == "plain_text" for element in block["elements"]):
             return [{"type": "section", "text": element} for element in block["elements"]]
         case "context_actions":
             return []
         case _:
             return None
-
-
-def _literal(markdown: str) -> Iterator[Json]:
-    """Give *markdown* as blocks in which nothing is syntax: its tables, and rich text between them."""
-    done = 0
-    for start, end, blocks in (*pipe_tables(markdown), (len(markdown), len(markdown), list[Json]())):
-        if words := rich_text(plain(markdown[done:start])):
-            yield words
-        yield from blocks
-        done = end
-
-
-def _one_table(blocks: Iterable[Json]) -> tuple[Json, ...]:
-    """Return *blocks* with one `table` at most, as Slack asks for: the others are text in columns."""
-    made: list[Json] = []
-    for block in blocks:
-        is_more = block["type"] == "table" and sum(each["type"] == "table" for each in made) >= _MAX_TABLES
-        made.append(as_text(block) if is_more else block)
-    return tuple(made)
-
-
-def rich_text(words: Iterable[Plain]) -> Json | None:
-    """Return *words* as a block in which nothing is syntax; None when there are none."""
-    elements = [
-        {
-            "type": "rich_text_preformatted" if code else "rich_text_section",
-            "elements": [{"type": "text", "text": text}],
-        }
-        for text, code in words
-        if text
-    ]
-    return {"type": "rich_text", "elements": elements} if elements else None

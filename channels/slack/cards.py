@@ -41,7 +41,7 @@ from channels.slack.forms import (
     text,
 )
 from channels.slack.outbox import SKEW, mark, marked
-from channels.slack.pace import Lane, Workspace, Workspaces
+from channels.slack.pace import POST, Workspace, Workspaces
 from channels.slack.settings import Thread
 from channels.spec import Records
 from channels.text import unmistakable
@@ -511,8 +511,7 @@ class CardScreen:
         """Learn where the card's messages are, and how many there are by now; raises a `SlackFailure`."""
         spot = self.card.spot
         if spot.channel.startswith(_PERSON) and spot.dm is None:
-            await self._admit("conversations.open", Lane.FIRST)
-            dm = await self._space.api.open_dm(spot.channel)
+            dm = await self._space.call("conversations.open", None, self._space.api.open_dm, spot.channel)
             self.card = await self._rows.keep(self.card, data=replace(spot, dm=dm).data())
         if self.card.state == SENT:
             ts = await self._looked_for()
@@ -530,7 +529,7 @@ class CardScreen:
     async def _post(self, n: int, page: CardMessage) -> None:
         spot, root = self.card.spot, self._root(n)
         for tried in (page, page.plain):
-            await self._admit("chat.postMessage", Lane.FIRST)
+            await self._admit(POST)
             self.card = await self._rows.keep(self.card, state=SENT, sent_at=self._clock.now())
             try:
                 ts = await self._space.api.post(
@@ -549,7 +548,7 @@ class CardScreen:
     async def _update(self, n: int, page: CardMessage) -> None:
         spot = self.card.spot
         for tried in (page, page.plain):
-            await self._admit("chat.update", Lane.FINAL)
+            await self._admit("chat.update")
             try:
                 await self._space.api.update(
                     spot.shown_in, self.card.refs[n], tried.text, blocks=tried.blocks, metadata=self._mark(n)
@@ -580,15 +579,17 @@ class CardScreen:
             return None
 
     async def _find(self, n: int) -> str | None:
-        spot, root, name = self.card.spot, self._root(n), self._name(n)
-        since = max(0, (self.card.sent_at or 0) // 1000 - SKEW)
-        api, cursor, oldest = self._space.api, None, f"{since}.000000"
+        channel, root, name = self.card.spot.shown_in, self._root(n), self._name(n)
+        space, api, cursor = self._space, self._space.api, None
+        oldest = f"{max(0, (self.card.sent_at or 0) // 1000 - SKEW)}.000000"
         for _ in range(PAGES):
-            await self._admit("conversations.history" if root is None else "conversations.replies", Lane.FINAL)
-            if root is None:
-                page = await api.history(spot.shown_in, oldest=oldest, cursor=cursor)
-            else:
-                page = await api.replies(spot.shown_in, root, oldest=oldest, cursor=cursor)
+            page = await (
+                space.call("conversations.history", channel, api.history, channel, oldest=oldest, cursor=cursor)
+                if root is None
+                else space.call(
+                    "conversations.replies", channel, api.replies, channel, root, oldest=oldest, cursor=cursor
+                )
+            )
             matches = [each["ts"] for each in page.messages if self._is_ours(each) and marked(each) == name]
             cursor = page.cursor
             if matches or cursor is None:
@@ -608,9 +609,8 @@ class CardScreen:
     def _is_ours(self, message: client_Json) -> bool:
         return message.get("user") == self._space.user
 
-    async def _admit(self, method: str, lane: Lane) -> None:
-        space, spot = self._space, self.card.spot
-        await space.pacer.admit(method, space.team, spot.shown_in, lane, thread=spot.place)
+    async def _admit(self, method: str) -> None:
+        await self._space.pacer.admit(method, self._space.team, self.card.spot.shown_in)
 
 
 SWEEP = 1.0
@@ -674,8 +674,7 @@ class Cards:
         """Edit the message of a late click to show the outcome of its question; raises a `SlackFailure`."""
         space, question = await self._workspaces.space(team), await self._approval(approval)
         page = pages(question, await self._about(question, Spot(team, channel)))[-1]
-        await space.pacer.admit("chat.update", team, channel, Lane.FINAL)
-        await space.api.update(channel, ts, page.text, blocks=page.blocks)
+        await space.call("chat.update", channel, space.api.update, channel, ts, page.text, blocks=page.blocks)
 
     def _on_fact(self, fact: Fact) -> None:
         if isinstance(fact.body, ApprovalDecided):
@@ -830,8 +829,8 @@ class Cards:
         if thread.address not in self._links:
             space = await self._workspaces.space(thread.team)
             try:
-                await space.pacer.admit("chat.getPermalink", space.team, thread.channel, Lane.FIRST)
-                link = await space.api.permalink(thread.channel, thread.root)
+                where = (thread.channel, thread.root)
+                link = await space.call("chat.getPermalink", thread.channel, space.api.permalink, *where)
             except f.SlackFailure as error:
                 _log.info("slack.no_link", team=space.team, reason=error.reason)
                 return None

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import structs
 
-from agent_core.charts.text import RenderHead, chart_text, data_of, head_of, spec_text
+from agent_core.charts.text import RenderHead, data_of, head_of
 from agent_core.charts.values import DataTable, PlainChart, PlainSeries, TableColumn, amount_sign, chart_of, table_of
 from agent_core.messages import shorten
 from channels.slack import limits
 from channels.slack.tables import (
-    ACROSS,
     MESSAGE,
     ChartLink,
     ChosenForm,
@@ -29,11 +28,8 @@ from channels.slack.tables import (
     data_table_form,
     file_name,
     note,
-    preformatted,
     summary,
-    table_form,
     table_steps,
-    twin_of,
 )
 from channels.slack.text import neutral
 from channels.spec import ShownRender
@@ -347,11 +343,7 @@ def chart_steps(render: ShownRender, chart: PlainChart | None, *, links: bool) -
     steps.append(lambda _room: picture_form(render))
     data = plain_data(chart) if chart is not None else max(data_of(_spec(render)), key=_size, default=None)
     if data is not None and data.rows:
-        steps += [
-            partial(data_table_form, render, data),
-            partial(table_form, render, data),
-        ]
-    steps.append(partial(text_form, render, chart))
+        steps.append(partial(data_table_form, render, data))
     return steps
 
 
@@ -377,19 +369,6 @@ def picture_form(render: ShownRender) -> Form | None:
 def link_form(render: ShownRender, chart: PlainChart) -> Form:
     """Return a picture of *chart* that a service draws from what its address says."""
     return Form((), chart_words(render), ChartLink(chart, heading(render), alt_of(render)))
-
-
-def text_form(render: ShownRender, chart: PlainChart | None, room: Room = MESSAGE) -> Form | None:
-    """Return the text of the chart in a block in which nothing is syntax."""
-    blocks = preformatted(render, partial(text_of, render, chart), room)
-    return Form(tuple(blocks), chart_words(render)) if blocks else None
-
-
-def text_of(render: ShownRender, chart: PlainChart | None, limit: int) -> str:
-    """Return the chart as text of *limit* characters."""
-    if chart is not None:
-        return chart_text(chart, width=ACROSS, limit=limit)
-    return spec_text(_spec(render), width=ACROSS, limit=limit)
 
 
 def heading(render: ShownRender) -> str:
@@ -463,14 +442,14 @@ def _table_ladder(render: ShownRender, _links: bool) -> Ladder | None:  # noqa: 
     table = table_of(render.payload)
     if table is None or not (steps := table_steps(render, table)):
         return None
-    return Ladder(render, steps, partial(twin_of, table), attachment_of(render, table))
+    return Ladder(render, steps, attachment_of(render, table) if table.rows else None)
 
 
 def _chart_ladder(render: ShownRender, links: bool) -> Ladder | None:  # noqa: FBT001 - a renderer's shape
     if not isinstance(render.payload.get("spec"), dict):
         return None
     chart = chart_of(render.payload)
-    return Ladder(render, chart_steps(render, chart, links=links), partial(text_of, render, chart))
+    return Ladder(render, chart_steps(render, chart, links=links))
 
 
 RENDERERS: Mapping[str, Callable[[ShownRender, bool], Ladder | None]] = {"table": _table_ladder, "chart": _chart_ladder}

@@ -6,7 +6,6 @@ time, the message goes ahead of it, and the next call makes up for what is after
 
 import asyncio
 import re
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -28,11 +27,21 @@ from channels.slack import limits
 from channels.slack.api import Json, Replies
 from channels.slack.intake import is_ours, written
 from channels.slack.outbox import QUESTION, marked
-from channels.slack.pace import Installation, Lane
-from channels.slack.people import Conversations, People, Person, Quote, author_of, beside, names_in, quotes, readable
+from channels.slack.pace import Installation
+from channels.slack.people import (
+    Conversations,
+    Lately,
+    People,
+    Person,
+    Quote,
+    author_of,
+    beside,
+    names_in,
+    quotes,
+    readable,
+)
 from channels.slack.settings import PROMPTS, Slack, Thread, route, settings_of
 
-METHOD = "conversations.replies"
 MAX_MESSAGES = 50
 """Messages that are quoted at once, the newest ones; the root of the thread comes on top of them."""
 LENGTH = 20_000
@@ -202,13 +211,11 @@ async def _read(installation: Installation, thread: Thread, oldest: str | None) 
 async def _page(
     installation: Installation, thread: Thread, *, oldest: str | None, cursor: str | None = None
 ) -> Replies:
-    space = installation.space
-    await space.pacer.admit(METHOD, space.team, thread.channel, Lane.FIRST, thread=thread.root)
-    try:
-        return await space.api.replies(thread.channel, thread.root, oldest=oldest, cursor=cursor, limit=PAGE)
-    except f.Limited as error:
-        space.pacer.penalty(METHOD, space.team, error.retry_after)
-        raise
+    space, api = installation.space, installation.space.api
+    where = (thread.channel, thread.root)
+    return await space.call(
+        "conversations.replies", thread.channel, api.replies, *where, oldest=oldest, cursor=cursor, limit=PAGE
+    )
 
 
 def _is_new_to_it(message: Json, installation: Installation, mark: Watermark, skipped: Collection[str]) -> bool:
@@ -332,8 +339,8 @@ class Mentions:
         prompts = settings_of(agent.definition).prompts if agent is not None else ()
         items = [{"title": each.title, "message": each.message} for each in prompts]
         space = installation.space
-        await space.pacer.admit("assistant.threads.setSuggestedPrompts", space.team, channel, Lane.EDIT)
-        await space.api.set_prompts(channel, items or PROMPTS)
+        method = "assistant.threads.setSuggestedPrompts"
+        await space.call(method, channel, space.api.set_prompts, channel, items or PROMPTS)
 
     async def who(self, installation: Installation, user: str, slack: Slack, until: float) -> Person:
         """Return who *user* is; raises `NotNow` when that decides whether they are answered, and may be known soon."""
@@ -464,10 +471,8 @@ def own_name(installation: Installation, agent: AgentObject | None) -> Mapping[s
     return {installation.me.user: agent.definition.name} if agent else {}
 
 
-GROUPS_METHOD = "usergroups.users.list"
 AGE = 60_000
 """Milliseconds for which what Slack said of a group is taken for true."""
-SIZE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,8 +487,7 @@ class Groups:
     """The members of the user groups that this process was asked about lately."""
 
     def __init__(self, clock: Clock, notes: Notes) -> None:
-        self._clock, self._notes = clock, notes
-        self._cache: OrderedDict[tuple[str, str], tuple[int, frozenset[str]]] = OrderedDict()
+        self._notes, self._members_of = notes, Lately[tuple[str, str], frozenset[str]](clock, AGE)
 
     async def of(self, installation: Installation, user: str, groups: Iterable[str], *, until: float) -> Belonging:
         """Return which of *groups* the *user* is in; a group without an answer from Slack by then counts as no."""
@@ -509,17 +513,7 @@ class Groups:
 
     async def _members(self, installation: Installation, group: str) -> frozenset[str]:
         space, key = installation.space, (installation.me.team, group)
-        at, members = self._cache.get(key, (-AGE, frozenset[str]()))
-        if self._clock.now() - at < AGE:
-            return members
-        await space.pacer.admit(GROUPS_METHOD, space.team, None, Lane.FIRST)
-        try:
-            members = frozenset(await space.api.usergroup_users(group))
-        except f.Limited as error:
-            space.pacer.penalty(GROUPS_METHOD, space.team, error.retry_after)
-            raise
-        self._cache[key] = (self._clock.now(), members)
-        self._cache.move_to_end(key)
-        while len(self._cache) > SIZE:
-            self._cache.popitem(last=False)
+        if (members := self._members_of.get(key)) is None:
+            members = frozenset(await space.call("usergroups.users.list", None, space.api.usergroup_users, group))
+            self._members_of.note(key, members)
         return members

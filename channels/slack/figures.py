@@ -7,6 +7,7 @@ upload; when that call's answer is lost, Slack is asked whether it was shared.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from operator import is_
@@ -26,14 +27,14 @@ from channels.slack import api as f
 from channels.slack import limits
 from channels.slack.api import BadBlocks, Json
 from channels.slack.charts import Ladders, choose
-from channels.slack.pace import Lane, Workspace
+from channels.slack.pace import Workspace
 from channels.slack.picture import DrawnItem, Item, words_item
 from channels.slack.settings import Thread
-from channels.slack.tables import ChartLink, ChosenForm, CsvUpload, Ladder, PngUpload, note
+from channels.slack.tables import ChartLink, ChosenForm, CsvUpload, Ladder, PngUpload
 from channels.slack.tables import Json as form_Json
 from channels.spec import ConversationView, ShownRender
 
-UploadForm = Literal["png", "csv", "shared"]
+UploadForm = Literal["png", "csv"]
 PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0)
 """Seconds between two attempts at an upload whose outcome is not known; then the render is shown without it."""
 MAX_KEPT = 1_000_000
@@ -106,10 +107,6 @@ class ThreadFiles:
             return progress
         self._tasks[plan.key] = asyncio.create_task(self._guarded(plan))
         return _PENDING
-
-    def has_begun(self, render: str, form: UploadForm) -> bool:
-        """Return whether such a file was begun, by this process or an earlier one."""
-        return (render, form) in self._tasks or (render, form) in (self._rows or {})
 
     def peek(self, plan: PlannedFile) -> FileProgress | None:
         """Return how far the file of *plan* got, None when its upload has not begun. Raises `LostPlace`."""
@@ -229,11 +226,8 @@ class ThreadFiles:
     async def _call(self, method: str, ask: Callable[[], Awaitable[T]]) -> T:
         """Make a call when its rate allows it; a limited one is repeated."""
         for _ in range(_MAX_ATTEMPTS):
-            await self._space.pacer.admit(method, self._space.team, None, Lane.FINAL, thread=self._thread.address)
-            try:
-                return await ask()
-            except f.Limited as error:
-                self._space.pacer.penalty(method, self._space.team, error.retry_after)
+            with suppress(f.Limited):
+                return await self._space.call(method, None, ask)
         raise f.NotSent(method, "it was limited again and again")
 
     async def _keep(self, plan: PlannedFile, state: UploadState, file: str | None = None) -> None:
@@ -245,14 +239,13 @@ class ThreadFiles:
 
 
 EARLY = 4
-"""Image blocks with a fresh file that Slack may refuse before the picture is shared as a file of its own."""
+"""Image blocks with a fresh file that Slack may refuse before the chart is shown in another form."""
 DRAWING = 60.0
 """Seconds for a drawing, the wait for others included, until its chart is shown as its data."""
 PAUSE = 5.0
 """Seconds until a drawing is asked for again that could not be made at the moment: the longest that one takes."""
 LOOK = 0.5
 """Seconds between two looks at files that are under way."""
-_FIGURES_FAILED = FileProgress("failed")
 
 
 class PngDrawer(Protocol):
@@ -438,12 +431,6 @@ class ThreadFigures:
         content = partial(_png, self.ports.drawer, self.clock, upload.spec, self.files.session)
         plan = PlannedFile(ladder.key, "png", upload.name, upload.title, content, upload.alt)
         early = self._early.get(choice.render, _Refusals())
-        if early.count >= EARLY or self.files.has_begun(ladder.key, "shared"):
-            shared = self.files.progress(PlannedFile(ladder.key, "shared", *_rest(plan)))
-            if shared.state == "ready":
-                below = note(f"The chart is the file {upload.name} in this thread.")
-                return _drawn(choice, (*choice.form.blocks, below))
-            return None if shared.state == "pending" else choice
         progress = self.files.progress(plan)
         if progress.file is None:
             return None if progress.state == "pending" else choice
@@ -459,7 +446,7 @@ class ThreadFigures:
         if not task.done():
             return FileProgress("pending")
         address = task.result()
-        return _FIGURES_FAILED if address is None else FileProgress("ready", address)
+        return _FAILED if address is None else FileProgress("ready", address)
 
 
 def _forms(ladders: Sequence[Ladder], first: Mapping[str, int]) -> tuple[ChosenForm, ...]:
@@ -497,10 +484,6 @@ def _csv(ladder: Ladder, upload: CsvUpload) -> PlannedFile:
         return await asyncio.to_thread(csv_of, upload.kind, upload.payload)
 
     return PlannedFile(ladder.key, "csv", upload.name, upload.title, content)
-
-
-def _rest(plan: PlannedFile) -> tuple[str, str, Callable[[], Awaitable[bytes | None]], str]:
-    return plan.name, plan.title, plan.content, plan.alt
 
 
 def _drawn(choice: ChosenForm, blocks: tuple[form_Json, ...], *, has_file: bool = False) -> DrawnItem:

@@ -45,7 +45,6 @@ TEXT = _documented(
 )
 TEXT_HARD = _documented(40_000, "characters", f"{_METHODS}/chat.postMessage", "Slack cuts longer text")
 MARKDOWN = _documented(12_000, "characters", f"{_KIT}/blocks/markdown-block", "over all markdown blocks of one payload")
-MARKDOWN_TEXT = _documented(12_000, "characters", f"{_METHODS}/chat.postMessage", "excludes text and blocks")
 RICH_TEXT = _ours(12_000, "characters", "no page has a limit; over all rich_text of one payload, as for markdown")
 BLOCKS_PER_MESSAGE = _documented(50, "blocks", f"{_KIT}/blocks")
 BLOCKS_PER_VIEW = _documented(100, "blocks", f"{_KIT}/blocks", "modals and the Home tab")
@@ -93,7 +92,6 @@ CHART_NAME = _documented(20, "characters", f"{_KIT}/blocks/data-visualization-bl
 CHART_POINTS = _documented(20, "points", f"{_KIT}/blocks/data-visualization-block", "exactly one per category")
 CHART_AXIS = _documented(50, "characters", f"{_KIT}/blocks/data-visualization-block")
 TABLE_CAPTION = _ours(150, "characters", "no page has a limit; as of a header")
-DRAWN_WORDS = _ours(4_000, "characters", "of tables as Markdown and rich text in one message: its text needs the rest")
 DRAWN_BLOCKS = _ours(30, "blocks", "of tables and charts in one message: its text and what is around it need the rest")
 DRAWN_TEXT = _ours(2_000, "characters", "of tables and charts in a message's text; as blocks they need no more")
 TASK_TEXT = _documented(256, "characters", f"{_METHODS}/chat.appendStream", "string fields of task and plan updates")
@@ -104,15 +102,12 @@ BUTTON_TEXT = _documented(75, "characters", f"{_KIT}/block-elements/button-eleme
 BUTTON_VALUE = _documented(2_000, "characters", f"{_KIT}/block-elements/button-element")
 BUTTON_URL = _documented(3_000, "characters", f"{_KIT}/block-elements/button-element")
 ACCESSIBILITY_LABEL = _documented(75, "characters", f"{_KIT}/block-elements/button-element")
-VISIBLE_TO = _documented(10, "users", f"{_KIT}/block-elements/button-element")
-AGENT_PROMPT = _documented(4_000, "characters", f"{_KIT}/block-elements/button-element")
 CONFIRM_TITLE = _documented(100, "characters", f"{_KIT}/composition-objects/confirmation-dialog-object")
 CONFIRM_TEXT = _documented(300, "characters", f"{_KIT}/composition-objects/confirmation-dialog-object")
 CONFIRM_BUTTON = _documented(30, "characters", f"{_KIT}/composition-objects/confirmation-dialog-object")
 OPTIONS = _documented(100, "options", f"{_KIT}/block-elements/select-menu-element")
 OPTION_TEXT = _documented(75, "characters", f"{_KIT}/composition-objects/option-object", "also of its description")
 OPTION_VALUE = _documented(75, "characters", f"{_KIT}/composition-objects/option-object", "other pages: 150")
-OVERFLOW_OPTIONS = _documented(5, "options", f"{_KIT}/block-elements/overflow-menu-element")
 CHOICES = _documented(10, "options", f"{_KIT}/block-elements/checkboxes-element", "checkboxes and radio buttons")
 PLACEHOLDER = _documented(150, "characters", f"{_KIT}/block-elements/plain-text-input-element")
 INPUT_TEXT = _documented(
@@ -156,13 +151,9 @@ EDIT_EVERY = _documented(3.0, "seconds", "apis/web-api/rate-limits", "between tw
 # ---- intake ---------------------------------------------------------------------------------------
 
 ACK_WITHIN = _documented(3, "seconds", "apis/events-api")
-SIGNATURE_AGE = _documented(300, "seconds", "authentication/verifying-requests-from-slack")
-EVENT_RETRIES = _documented(3, "deliveries", "apis/events-api", "after the first")
 EVENT_RETRY_1 = _documented(0, "seconds", "apis/events-api", "nearly at once")
 EVENT_RETRY_2 = _documented(60, "seconds", "apis/events-api")
 EVENT_RETRY_3 = _documented(300, "seconds", "apis/events-api")
-EVENT_AGE = _documented(86_400, "seconds", "apis/events-api", "with Delayed Events on: hourly retries for a day")
-EVENTS_PER_HOUR = _documented(30_000, "deliveries", "apis/events-api", "per workspace and app")
 SOCKETS = _documented(10, "connections", "apis/events-api/using-socket-mode")
 
 # ---- rates: calls of one method, per workspace and app, in a rolling window -------------------------
@@ -180,51 +171,36 @@ POSTS_PER_WORKSPACE = _documented(
     200, "calls per minute", _RATES, "unpublished: several hundred, so the least of these"
 )
 SPECIAL = _documented(50, "calls per minute", _RATES, "special and unpublished: taken for Tier 3")
-UNLISTED = _documented(1, "calls per minute", _RATES, "histories, for distributed apps outside the Marketplace")
-UNLISTED_OBJECTS = _documented(15, "objects", _RATES, "histories, for distributed apps outside the Marketplace")
 
 RATES: Mapping[str, Limit[int]] = MappingProxyType({
     "agents.sessions.rename": TIER_3,
     "agents.sessions.setStatus": TIER_3,
-    "apps.connections.open": TIER_3,
     "assistant.threads.setStatus": SPECIAL,
     "assistant.threads.setSuggestedPrompts": TIER_4,
-    "assistant.threads.setTitle": TIER_4,
     "auth.test": SPECIAL,
-    "blocks.validate": SPECIAL,
     "chat.appendStream": TIER_4,
-    "chat.delete": TIER_3,
     "chat.getPermalink": SPECIAL,
     "chat.postEphemeral": TIER_4,
     "chat.postMessage": POSTS_PER_WORKSPACE,
     "chat.startStream": TIER_2,
     "chat.stopStream": TIER_2,
-    "chat.unfurl": TIER_3,
     "chat.update": TIER_3,
     "conversations.history": TIER_3,
     "conversations.info": TIER_3,
-    "conversations.members": TIER_4,
     "conversations.open": TIER_3,
     "conversations.replies": TIER_3,
     "files.completeUploadExternal": TIER_4,
-    "files.delete": TIER_3,
     "files.getUploadURLExternal": TIER_4,
     "files.info": TIER_4,
-    "oauth.v2.access": SPECIAL,
-    "reactions.add": TIER_3,
     "usergroups.users.list": TIER_2,
     "users.info": TIER_4,
     "views.open": TIER_4,
-    "views.publish": TIER_4,
-    "views.push": TIER_4,
-    "views.update": TIER_4,
 })  # fmt: skip
-HISTORIES = frozenset({"conversations.history", "conversations.replies"})
 
 
-def rate(method: str, *, unlisted: bool = False) -> Limit[int]:
-    """Return how often *method* may be called per `RATE_WINDOW`, *unlisted*: by an app from outside the Marketplace."""
-    return UNLISTED if unlisted and method in HISTORIES else RATES.get(method, TIER_2)
+def rate(method: str) -> Limit[int]:
+    """Return how often *method* may be called per `RATE_WINDOW`."""
+    return RATES.get(method, TIER_2)
 
 
 LIMITS: Mapping[str, Limit[Any]] = MappingProxyType({

@@ -1,10 +1,9 @@
 """Search a thread for a message of the app whose acknowledgement was lost."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol
 
 import structlog
@@ -16,10 +15,10 @@ from channels.delivery import Deferred, Unfinished
 from channels.ledger import Ledger, OwnedPlace
 from channels.slack import api as f
 from channels.slack import limits
-from channels.slack.api import Json, SlackApi, TargetMissing
+from channels.slack.api import Json, TargetMissing
 from channels.slack.blocks import Payload, plainer
 from channels.slack.figures import LOOK, NO_CHARTS, ChartPorts, DrawnItems, ThreadFigures, ThreadFiles
-from channels.slack.pace import Lane, Workspace
+from channels.slack.pace import POST, Workspace
 from channels.slack.picture import MessagePicture, as_sent, never_shorter, picture, tail, update_text
 from channels.slack.settings import Thread
 from channels.spec import ConversationView, LedgerEntry, MessageLimits, NotShown
@@ -36,25 +35,19 @@ def mark(delivery: str) -> dict[str, Any]:
     return {"event_type": EVENT_TYPE, "event_payload": {"id": delivery}}
 
 
-async def find(
-    api: SlackApi,
-    thread: Thread,
-    entry: LedgerEntry,
-    *,
-    user: str,
-    others: Collection[str],
-    admit: Callable[[], Awaitable[None]],
-) -> str | None:
+async def find(space: Workspace, thread: Thread, entry: LedgerEntry, *, others: Collection[str]) -> str | None:
     """Return the `ts` of the message of *entry* in *thread*, None when it is missing; *others* are of other rows.
 
     A stream has no metadata before it stops. But a thread has one pending message at a time, so the app's one that was
-    posted since and that no row has is this one. *admit* is awaited before each page is read. Raises `SlackFailure`.
+    posted since and that no row has is this one. Raises `SlackFailure`.
     """
     since = max(0, (entry.began_at or 0) // 1000 - SKEW)
+    where, oldest = (thread.channel, thread.root), f"{since}.000000"
     messages, cursor = list[Json](), None
     while True:
-        await admit()
-        page = await api.replies(thread.channel, thread.root, oldest=f"{since}.000000", cursor=cursor)
+        page = await space.call(
+            "conversations.replies", thread.channel, space.api.replies, *where, oldest=oldest, cursor=cursor
+        )
         messages += page.messages
         cursor = page.cursor
         if cursor is None:
@@ -62,7 +55,9 @@ async def find(
     # The thread's root is always among them, and is the app's after a slash command.
     # Files that were shared are messages of their own.
     ours = [
-        each for each in messages if each.get("user") == user and each["ts"] != thread.root and not each.get("files")
+        each
+        for each in messages
+        if each.get("user") == space.user and each["ts"] != thread.root and not each.get("files")
     ]
     named = [each["ts"] for each in ours if marked(each) == entry.id]
     if named or entry.mode != "stream":
@@ -73,10 +68,11 @@ async def find(
     return nameless[-1] if nameless else None
 
 
-async def is_there(api: SlackApi, thread: Thread, ts: str) -> bool:
+async def is_there(space: Workspace, thread: Thread, ts: str) -> bool:
     """Return whether the message at *ts* is in *thread* now; raises a `SlackFailure`."""
+    where, oldest = (thread.channel, thread.root), f"{float(ts) - 1:.6f}"
     try:
-        page = await api.replies(thread.channel, thread.root, oldest=f"{float(ts) - 1:.6f}")
+        page = await space.call("conversations.replies", thread.channel, space.api.replies, *where, oldest=oldest)
     except TargetMissing:
         return False
     return any(each["ts"] == ts and each.get("subtype") != "tombstone" for each in page.messages)
@@ -178,22 +174,20 @@ class ThreadCalls:
     space: Workspace
     thread: Thread
 
-    async def admit(self, method: str, lane: Lane) -> None:
-        """Wait until *method* may be called; raises `Deferred` for an edit, which is then retried with newer text."""
-        where, thread = (self.space.team, self.thread.channel), self.thread.address
-        if lane is not Lane.EDIT:
-            await self.space.pacer.admit(method, *where, lane, thread=thread)
-        elif wait := self.space.pacer.offer(method, *where, thread=thread):
+    async def admit(self, method: str) -> None:
+        """Wait until *method* may be called."""
+        await self.space.pacer.admit(method, self.space.team, self.thread.channel)
+
+    def offer(self, method: str) -> None:
+        """Count an edit by *method*; raises `Deferred` when it is retried later, with newer text."""
+        if wait := self.space.pacer.offer(method, self.space.team, self.thread.channel):
             raise Deferred("Other threads edit, too.", retry_after=wait)
 
     async def is_there(self, message: ThreadMessage) -> bool:
         """Return whether the thread has *message*; where that cannot be asked, it is tried once more."""
-        await self.admit("conversations.replies", Lane.FINAL)
         try:
-            return await is_there(self.space.api, self.thread, message.ts)
-        except f.SlackFailure as error:
-            if isinstance(error, f.Limited):
-                self.space.pacer.penalty(error.method, self.space.team, error.retry_after)
+            return await is_there(self.space, self.thread, message.ts)
+        except f.SlackFailure:
             message.looks += 1
             return message.looks == 1
 
@@ -345,7 +339,7 @@ class SlackOutbox:
         if not chunks:
             raise Deferred("No word of it is complete yet.")
         user, team = await self._recipient.ids()
-        await self._calls.admit("chat.startStream", Lane.FIRST)
+        await self._calls.admit("chat.startStream")
         await self._keep(
             message, state="sent", mode="stream", sent_to=wanted.length, acked_to=0, began_at=self._clock.now()
         )
@@ -370,7 +364,7 @@ class SlackOutbox:
         return True
 
     async def _append(self, message: ThreadMessage, wanted: MessagePicture, chunks: list[dict[str, Any]]) -> None:
-        await self._calls.admit("chat.appendStream", Lane.EDIT)
+        self._calls.offer("chat.appendStream")
         await self._keep(message, state="sent", sent_to=wanted.length)
         call = self._api.append_stream(self._thread.channel, message.ts, chunks)
         if await self._streamed(call, {"chunks": chunks}, message, wanted):
@@ -379,7 +373,7 @@ class SlackOutbox:
 
     async def _stop(self, message: ThreadMessage, wanted: MessagePicture, chunks: list[dict[str, Any]]) -> None:
         """End a stream with its last words and what is shown below them."""
-        await self._calls.admit("chat.stopStream", Lane.LIFECYCLE)
+        await self._calls.admit("chat.stopStream")
         await self._keep(message, state="sent", sent_to=wanted.length)
         status = None if wanted.status == "processing" else wanted.status
         last = self._api.stop_stream(
@@ -430,7 +424,7 @@ class SlackOutbox:
         await self._update(message, wanted, repairs=True)
 
     async def _end(self, message: ThreadMessage) -> None:
-        await self._calls.admit("chat.stopStream", Lane.LIFECYCLE)
+        await self._calls.admit("chat.stopStream")
         try:
             await self._api.stop_stream(self._thread.channel, message.ts)
         except (f.Expired, f.StoppedByUser, f.SlackRefused, f.BadBlocks):
@@ -446,7 +440,7 @@ class SlackOutbox:
     async def _post(self, message: ThreadMessage, wanted: MessagePicture) -> None:
         payload = wanted.payload(allow_mentions=self._thread.allow_mentions)
         while True:
-            await self._calls.admit("chat.postMessage", Lane.FINAL if wanted.closed else Lane.FIRST)
+            await self._calls.admit(POST)
             await self._keep(message, state="sent", mode="post", sent_to=wanted.length, began_at=self._clock.now())
             try:
                 ts = await self._api.post(
@@ -469,15 +463,18 @@ class SlackOutbox:
 
     async def _update(self, message: ThreadMessage, wanted: MessagePicture, *, repairs: bool = False) -> None:
         """Overwrite the whole message; idempotent."""
-        lane = Lane.FINAL if wanted.closed or repairs else Lane.EDIT
+        is_edit = not (wanted.closed or repairs)
         since = (self._clock.now() - message.at) / 1000
-        if lane is Lane.EDIT and since < limits.EDIT_EVERY.value:
+        if is_edit and since < limits.EDIT_EVERY.value:
             raise Deferred("Edits are slower than appends.", retry_after=limits.EDIT_EVERY.value - since)
         payload = wanted.payload(allow_mentions=self._thread.allow_mentions)
         message.entry.began_at = None
         while True:
             text = update_text(payload, wanted)
-            await self._calls.admit("chat.update", lane)
+            if is_edit:
+                self._calls.offer("chat.update")
+            else:
+                await self._calls.admit("chat.update")
             await self._keep(message, state="sent", mode="post", sent_to=wanted.length)
             try:
                 await self._api.update(
@@ -525,9 +522,8 @@ class SlackOutbox:
     async def _find(self, message: ThreadMessage) -> str | None:
         """Search the thread for a message that may have been sent; None when it is missing, or that cannot be known."""
         refs = {each.ref for each in await self.entries() if each.ref is not None}
-        admit = partial(self._calls.admit, "conversations.replies", Lane.FINAL)
         try:
-            ts = await find(self._api, self._thread, message.entry, user=self._space.user, others=refs, admit=admit)
+            ts = await find(self._space, self._thread, message.entry, others=refs)
         except f.TargetMissing as error:
             raise self._calls.not_shown(error, message) from None
         except f.SlackFailure as error:

@@ -2,23 +2,22 @@
 
 import asyncio
 import math
-from bisect import insort
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
-from itertools import count
-from types import MappingProxyType
+from typing import ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
 import structlog
 
 from agent_core.clock import Clock
 from agent_core.errors import NotFound
 from channels.slack import limits
-from channels.slack.api import Identity, NoStreaming, SlackApi, SlackFailure, Unauthorised
+from channels.slack.api import Identity, Limited, NoStreaming, SlackApi, SlackFailure, Unauthorised
 
-POST = "chat.postMessage"
+P = ParamSpec("P")
+T = TypeVar("T")
+POST, UPDATE = "chat.postMessage", "chat.update"
 
 
 def documented(method: str) -> int:
@@ -27,46 +26,21 @@ def documented(method: str) -> int:
 
 
 class _Window:
-    """The times of the calls of one span, and the pause that a 429 asked for; all in milliseconds."""
+    """The times of the calls of one *span*, and the pause that a 429 asked for; all in milliseconds."""
 
-    __slots__ = ("_since", "_span", "_until", "times")
+    __slots__ = ("since", "span", "times", "until")
 
     def __init__(self) -> None:
         self.times: deque[int] = deque()
-        self._span = 0
-        self._since = self._until = 0
-
-    def block(self, now: int, until: int) -> None:
-        self._since, self._until = now, max(until, self.pause(now) + now)
+        self.span = self.since = self.until = 0
 
     def pause(self, now: int) -> int:
         """Return how long Slack still accepts nothing; a clock that was set back ends the pause."""
-        return max(0, self._until - now) if self._since <= now else 0
+        return max(0, self.until - now) if self.since <= now else 0
 
-    def live(self, now: int, span: int) -> tuple[int, int]:
-        """Return the range of the calls that count; times after *now* are from before a clock was set back."""
-        first, last = 0, len(self.times)
-        while first < last and self.times[first] + span <= now:
-            first += 1
-        while first < last and self.times[last - 1] > now:
-            last -= 1
-        return first, last
-
-    def add(self, now: int, span: int) -> None:
-        """Count a call, and drop those that are too old."""
-        self._span = span
-        self._forget(now)
-        self.times.append(now)
-
-    def is_idle(self, now: int) -> bool:
-        self._forget(now)
-        return not self.times and not self.pause(now)
-
-    def _forget(self, now: int) -> None:
-        first, last = self.live(now, self._span)
-        for _ in range(len(self.times) - last):
-            self.times.pop()
-        for _ in range(first):
+    def forget(self, now: int) -> None:
+        """Drop the calls that are too old, and those from before a clock was set back."""
+        while self.times and not now - self.span < self.times[0] <= now:
             self.times.popleft()
 
 
@@ -95,31 +69,28 @@ class CallBudget:
         """Return how many windows are kept."""
         return len(self._windows)
 
-    def take(self, method: str, team: str, channel: str | None, now: int, *, keep: float = 0.0) -> float:
-        """Count a call and return 0.0 when it is allowed, else the seconds until it would be.
-
-        Of the calls per window the part *keep* is left to others.
-        """
-        wait = self.wait(method, team, channel, now, keep=keep)
+    def take(self, method: str, team: str, channel: str | None, now: int) -> float:
+        """Count a call and return 0.0 when it is allowed, else the seconds until it would be."""
+        wait = self.wait(method, team, channel, now)
         if not wait:
             for key, _, span in self._rules(method, team, channel):
-                self._touch(key).add(now, span)
+                window = self._touch(key)
+                window.span = span
+                window.times.append(now)
             self._sweep(now)
         return wait
 
-    def wait(self, method: str, team: str, channel: str | None, now: int, *, keep: float = 0.0) -> float:
+    def wait(self, method: str, team: str, channel: str | None, now: int) -> float:
         """Return the seconds until `take` would allow the call."""
-        waits = (self._wait(key, calls, span, now, keep) for key, calls, span in self._rules(method, team, channel))
-        return max(waits) / 1000
+        return max(self._wait(*rule, now) for rule in self._rules(method, team, channel)) / 1000
 
     def left(self, method: str, team: str, now: int) -> int:
         """Return how many calls of *method* are allowed now, channels left aside."""
         calls, window = self.calls(method), self._windows.get((method, team))
         if window is None:
             return calls
-        _, _, span = next(self._rules(method, team, None))
-        first, last = window.live(now, span)
-        return 0 if window.pause(now) else max(0, calls - (last - first))
+        window.forget(now)
+        return 0 if window.pause(now) else max(0, calls - len(window.times))
 
     def calls(self, method: str) -> int:
         """Return how many calls of *method* fit into a window."""
@@ -127,15 +98,9 @@ class CallBudget:
 
     def blocked(self, method: str, team: str, now: int, until: int) -> None:
         """Allow no *method* in *team* before *until*, as the Retry-After of a 429 asks."""
-        self._touch((method, team)).block(now, until)
+        window = self._touch((method, team))
+        window.since, window.until = now, max(until, window.pause(now) + now)
         self._sweep(now)
-
-    def give_back(self, method: str, team: str, channel: str | None, at: int) -> None:
-        """Forget the call counted at *at*: it was not made."""
-        for key, _, _ in self._rules(method, team, channel):
-            if (window := self._windows.get(key)) is not None:
-                with suppress(ValueError):
-                    window.times.remove(at)
 
     def _rules(self, method: str, team: str, channel: str | None) -> Iterator[tuple[tuple[str, ...], int, int]]:
         """Yield the windows that a call falls into: key, calls, span."""
@@ -145,13 +110,15 @@ class CallBudget:
             calls, span = _fit(limits.POSTS_PER_CHANNEL.value * self.share, 1.0)
             yield (method, team, channel), calls, _milli(span + self._gap_leeway)
 
-    def _wait(self, key: tuple[str, ...], calls: int, span: int, now: int, keep: float) -> int:
+    def _wait(self, key: tuple[str, ...], calls: int, span: int, now: int) -> int:
         window = self._windows.get(key)
         if window is None:
             return 0
-        first, last = window.live(now, span)
-        freed = last - max(1, calls - round(calls * keep))  # once this call is too old, there is room
-        return max(window.pause(now), window.times[freed] + span - now if freed >= first else 0)
+        window.span = span
+        window.forget(now)
+        # Once this call is too old, there is room.
+        freed = window.times[-calls] + span - now if len(window.times) >= calls else 0
+        return max(window.pause(now), freed)
 
     def _touch(self, key: tuple[str, ...]) -> _Window:
         window = self._windows.setdefault(key, _Window())
@@ -159,7 +126,11 @@ class CallBudget:
         return window
 
     def _sweep(self, now: int) -> None:
-        while self._windows and next(iter(self._windows.values())).is_idle(now):
+        while self._windows:
+            window = next(iter(self._windows.values()))
+            window.forget(now)
+            if window.times or window.pause(now):
+                return
             self._windows.popitem(last=False)
 
 
@@ -181,152 +152,49 @@ GAP_LEEWAY = 0.1
 NEARLY_SPENT = 0.1
 UPLOADS = 4
 """Files that a process makes and sends at once."""
-# Edits of several threads slow down with what is spent, twice as much as their parts of the rate ask for: so some is
-# left for newcomers, and edits do not come in waves a minute apart. A thread counts as editing for EDITS seconds after
-# it asked; it is asked to retry after MAX_WAIT at most.
+# Edits slow down with what is spent, up to twice as much as the rate asks for: so they do not come in waves a minute
+# apart. Updates show whole answers too, so edits stop when EDITS of them are spent. One is asked to retry after
+# MAX_WAIT at most.
 SLOWER = 2.0
-EDITS = 5.0
+EDITS = 0.3
 MAX_WAIT = 1.0
 
 
-class Lane(IntEnum):
-    """Priorities."""
-
-    LIFECYCLE = 0
-    """Final and waiting statuses, and stops."""
-    FIRST = 1
-    """The first sign of life of an answer."""
-    FINAL = 2
-    """The whole answer."""
-    EDIT = 3
-    """Appends and edits: the next one makes up for a late one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reserve:
-    """The part of a method's budget that only *lane* and those before it may use."""
-
-    share: float
-    lane: Lane
-
-
-RESERVES: Mapping[str, Reserve] = MappingProxyType(
-    {
-        "agents.sessions.setStatus": Reserve(0.2, Lane.LIFECYCLE),
-        "chat.stopStream": Reserve(0.1, Lane.LIFECYCLE),
-        "chat.update": Reserve(0.2, Lane.FINAL),
-    }
-)
-
-
-@dataclass(order=True, slots=True)
-class _Ticket:
-    """A waiting caller; *round* counts how many of the same thread go before."""
-
-    round: int
-    order: int
-    thread: str = field(compare=False)
-    channel: str | None = field(compare=False)
-    granted: asyncio.Future[int] = field(compare=False)
-
-
-@dataclass(slots=True, eq=False)
-class _Queue:
-    """The callers that wait for one method in one workspace, and the timer of the next check."""
-
-    method: str
-    team: str
-    lanes: dict[Lane, list[_Ticket]] = field(default_factory=lambda: {lane: [] for lane in Lane})
-    rounds: dict[Lane, int] = field(default_factory=lambda: dict.fromkeys(Lane, 0))
-    due: int = 0
-    timer: asyncio.Task[None] | None = None
-
-    def __len__(self) -> int:
-        return sum(len(tickets) for tickets in self.lanes.values())
-
-
-@dataclass(slots=True)
-class _Editors:
-    """Threads that edit by one method in one workspace: when each asked last, and was admitted last (milliseconds)."""
-
-    requested: dict[str, int] = field(default_factory=dict[str, int])
-    admitted: dict[str, int] = field(default_factory=dict[str, int])
-
-    def count(self, thread: str, now: int) -> int:
-        """Record that *thread* asks, forget those that stopped asking, and return how many do."""
-        self.requested[thread] = now
-        for gone in [each for each, at in self.requested.items() if not 0 <= now - at < EDITS * 1000]:
-            del self.requested[gone]
-            self.admitted.pop(gone, None)
-        return len(self.requested)
-
-    def since(self, thread: str, now: int) -> float:
-        """Return the seconds since *thread* was admitted, or first asked."""
-        return (now - self.admitted.setdefault(thread, now)) / 1000
-
-
 class Pacer:
-    """Admit calls to Slack: by lane, within a lane by rounds over the threads.
+    """Admit calls to Slack: first come, first served for each method in a workspace, for posts in a channel.
 
-    *share* is the part of every rate that this process may use (`use` changes it); *reserves* are for the first
-    lanes; *rate* gives the calls per window of a method. All waiting is by *clock*. *uploads* is held by who makes
-    and sends the bytes of a file: each has them in memory, and a connection.
+    *share* is the part of every rate that this process may use (`use` changes it); *rate* gives the calls per window
+    of a method. All waiting is by *clock*. *uploads* is held by who makes and sends the bytes of a file: each has them
+    in memory, and a connection.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        share: float = 1.0,
-        reserves: Mapping[str, Reserve] = RESERVES,
-        rate: Callable[[str], int] = documented,
-    ) -> None:
-        self._clock, self._reserves = clock, reserves
+    def __init__(self, clock: Clock, *, share: float = 1.0, rate: Callable[[str], int] = documented) -> None:
+        self._clock = clock
         self._budget = CallBudget(share=share, leeway=LEEWAY, gap_leeway=GAP_LEEWAY, rate=rate)
-        self._queues: dict[tuple[str, str], _Queue] = {}
-        self._editors: dict[tuple[str, str], _Editors] = {}
-        self._order = count()
+        self._lines: WeakValueDictionary[tuple[str, str, str | None], asyncio.Lock] = WeakValueDictionary()
+        self._edited: dict[tuple[str, str], int] = {}
         self.uploads = asyncio.Semaphore(UPLOADS)
 
-    async def admit(self, method: str, team: str, channel: str | None, lane: Lane, *, thread: str = "") -> None:
+    async def admit(self, method: str, team: str, channel: str | None) -> None:
         """Return when *method* may be called now; the call is counted, so make it. Cancelled, it counts nothing."""
-        now = self._clock.now()
-        self._serve_due(method, team, now)
-        # Waiting callers cannot go now, so admitting this one delays none of them.
-        wait = self._budget.take(method, team, channel, now, keep=self._keep(method, lane))
-        if not wait:
-            return
-        queue = self._queues.setdefault((method, team), _Queue(method, team))
-        ticket = self._join(queue, channel, lane, thread)
-        if queue.timer is None or now + wait * 1000 < queue.due:
-            self._set_timer(queue, wait)
-        try:
-            await ticket.granted
-        except asyncio.CancelledError:
-            self._leave(queue, ticket, lane)
-            raise
+        async with self._lines.setdefault((method, team, channel if method == POST else None), asyncio.Lock()):
+            while wait := self._budget.take(method, team, channel, self._clock.now()):
+                await self._clock.sleep(wait)
 
-    def offer(self, method: str, team: str, channel: str | None, *, thread: str) -> float:
-        """Return 0.0 when *thread* may edit now, the call counted, else the seconds until it is worth asking again.
+    def offer(self, method: str, team: str, channel: str | None) -> float:
+        """Return 0.0 when an edit by *method* may go now, the call counted, else the seconds until it may be.
 
-        Edits do not queue: at the head of a queue there would be more to show, or the end, which goes first. All
-        editing threads have equal parts, which shrink with the budget; a single thread is not slowed down.
-        Where a part of *method* is reserved for whole answers, it is as large as there are editing threads.
+        Edits do not queue: at the head of a queue there would be more to show, or the end, which goes first.
         """
-        now = self._clock.now()
-        self._serve_due(method, team, now)
-        editors = self._editors.setdefault((method, team), _Editors())
-        many, calls = editors.count(thread, now), self._budget.calls(method)
-        keep = self._keep(method, Lane.EDIT)
-        keep = min(1.0, max(keep, many / calls)) if keep else 0.0
-        room = max(1.0, calls * (1 - keep))
-        spent = (calls - self._budget.left(method, team, now)) / room
-        gap = SLOWER * spent * (many > 1) * many / room * (limits.RATE_WINDOW.value + LEEWAY)
-        wait = gap - editors.since(thread, now)
-        if wait <= 0:
-            wait = self._budget.take(method, team, channel, now, keep=keep)
+        now, calls = self._clock.now(), self._budget.calls(method)
+        spent = (calls - self._budget.left(method, team, now)) / calls
+        if method == UPDATE and spent > EDITS:
+            return MAX_WAIT
+        gap = SLOWER * spent * (limits.RATE_WINDOW.value + LEEWAY) / calls
+        since = (now - self._edited.get((method, team), 0)) / 1000
+        wait = gap - since if 0 <= since < gap else self._budget.take(method, team, channel, now)
         if not wait:
-            editors.admitted[thread] = now
+            self._edited[method, team] = now
         return min(wait, MAX_WAIT)
 
     def penalty(self, method: str, team: str, retry_after: float) -> None:
@@ -335,81 +203,13 @@ class Pacer:
         self._budget.blocked(method, team, now, now + math.ceil(retry_after * 1000))
 
     def nearly_spent(self, method: str, team: str) -> bool:
-        """Return whether at most a tenth of the budget of *method* is left after the waiting callers."""
-        queue = self._queues.get((method, team))
-        spare = self._budget.left(method, team, self._clock.now()) - (len(queue) if queue else 0)
-        return spare <= self._budget.calls(method) * NEARLY_SPENT
+        """Return whether at most a tenth of the budget of *method* is left."""
+        left = self._budget.left(method, team, self._clock.now())
+        return left <= self._budget.calls(method) * NEARLY_SPENT
 
     def use(self, share: float) -> None:
         """Use *share* of every rate from now on: processes came or went."""
         self._budget.share = share
-        for queue in list(self._queues.values()):
-            self._serve(queue)
-
-    def _serve_due(self, method: str, team: str, now: int) -> None:
-        """Admit waiting callers whose timer is due before a newcomer."""
-        queue = self._queues.get((method, team))
-        if queue is not None and queue.due <= now:
-            self._serve(queue)
-
-    def _keep(self, method: str, lane: Lane) -> float:
-        reserve = self._reserves.get(method)
-        return reserve.share if reserve is not None and lane > reserve.lane else 0.0
-
-    def _join(self, queue: _Queue, channel: str | None, lane: Lane, thread: str) -> _Ticket:
-        tickets = queue.lanes[lane]
-        ahead = max((ticket.round + 1 for ticket in tickets if ticket.thread == thread), default=0)
-        granted = asyncio.get_running_loop().create_future()
-        ticket = _Ticket(max(queue.rounds[lane], ahead), next(self._order), thread, channel, granted)
-        insort(tickets, ticket)
-        return ticket
-
-    def _leave(self, queue: _Queue, ticket: _Ticket, lane: Lane) -> None:
-        """Forget a cancelled caller; a permission granted at the same moment goes to the next one."""
-        if ticket in queue.lanes[lane]:
-            queue.lanes[lane].remove(ticket)
-        elif not ticket.granted.cancelled():
-            self._budget.give_back(queue.method, queue.team, ticket.channel, ticket.granted.result())
-        self._serve(self._queues.get((queue.method, queue.team), queue))
-
-    def _serve(self, queue: _Queue) -> None:
-        """Grant what may go now, in order, and set the timer for the rest."""
-        now = self._clock.now()
-        wait = min(self._serve_lane(queue, lane, now) for lane in Lane)
-        if queue.timer is not None:
-            queue.timer.cancel()
-            queue.timer = None
-        if len(queue):
-            self._set_timer(queue, wait)
-        elif self._queues.get((queue.method, queue.team)) is queue:
-            del self._queues[queue.method, queue.team]
-
-    def _serve_lane(self, queue: _Queue, lane: Lane, now: int) -> float:
-        """Return the seconds until the next one of *lane* may go."""
-        keep, soonest, waiting = self._keep(queue.method, lane), math.inf, list[_Ticket]()
-        for ticket in queue.lanes[lane]:
-            if ticket.granted.done():  # cancelled, and about to leave
-                continue
-            wait = self._budget.take(queue.method, queue.team, ticket.channel, now, keep=keep)
-            if wait:
-                waiting.append(ticket)
-                soonest = min(soonest, wait)
-            else:
-                ticket.granted.set_result(now)
-                queue.rounds[lane] = ticket.round
-        queue.lanes[lane] = waiting
-        return soonest
-
-    def _set_timer(self, queue: _Queue, wait: float) -> None:
-        if queue.timer is not None:
-            queue.timer.cancel()
-        queue.due = self._clock.now() + math.ceil(wait * 1000)
-        queue.timer = asyncio.create_task(self._later(queue, wait))
-
-    async def _later(self, queue: _Queue, wait: float) -> None:
-        await self._clock.sleep(wait)
-        queue.timer = None
-        self._serve(queue)
 
 
 NO_UPLOADS = 600
@@ -430,6 +230,17 @@ class Workspace:
     without_streams: set[str] = field(default_factory=set[str])
     missing: set[str] = field(default_factory=set[str])
     no_uploads_until: int = 0
+
+    async def call(
+        self, method: str, channel: str | None, ask: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Make the call *ask* of *method* when its rate allows it; raises a `SlackFailure`."""
+        await self.pacer.admit(method, self.team, channel)
+        try:
+            return await ask(*args, **kwargs)
+        except Limited as error:
+            self.pacer.penalty(method, self.team, error.retry_after)
+            raise
 
     def can_stream(self, channel: str) -> bool:
         """Return whether to begin a stream in *channel*: Slack takes them there, and the budget is not nearly spent."""

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from agent_core.clock import Clock
 from agent_core.messages import shorten
 from channels.slack import api as f
 from channels.slack.api import Identity, Json
 from channels.slack.intake import part
-from channels.slack.pace import Installation, Lane
+from channels.slack.pace import Installation
 from channels.slack.text import escape
 from channels.text import one_line, visible
 
@@ -301,8 +301,6 @@ _BLOCKS: Mapping[str, Callable[[Json, int], Iterator[Line]]] = MappingProxyType(
 
 
 Kind = Literal["member", "guest", "stranger", "bot", "unknown"]
-METHOD = "users.info"
-CHANNEL_METHOD = "conversations.info"
 AGE = 3_600_000
 """Milliseconds for which what Slack said of a person is taken for true."""
 MAX_CHANNEL_AGE = 300_000
@@ -339,12 +337,35 @@ class Person:
         return self.kind in ("guest", "stranger", "unknown")
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Lately(Generic[K, V]):
+    """What was noted in the last *age* milliseconds, the newest `SIZE` of it."""
+
+    def __init__(self, clock: Clock, age: int, *, size: int = SIZE) -> None:
+        self._clock, self._age, self._size = clock, age, size
+        self._noted: OrderedDict[K, tuple[int, V]] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        """Return what was noted of *key*, None when that is too long ago."""
+        at, value = self._noted.get(key, (0, None))
+        return value if self._clock.now() - at < self._age else None
+
+    def note(self, key: K, value: V) -> None:
+        """Note *value* of *key*."""
+        self._noted[key] = (self._clock.now(), value)
+        self._noted.move_to_end(key)
+        while len(self._noted) > self._size:
+            self._noted.popitem(last=False)
+
+
 class People:
     """The people whom this process looked up lately. All requests for the same person share one call."""
 
     def __init__(self, clock: Clock, *, size: int = SIZE) -> None:
-        self._clock, self._size = clock, size
-        self._cache: OrderedDict[Key, tuple[int, Person]] = OrderedDict()
+        self._known = Lately[Key, Person](clock, AGE, size=size)
         self._asking: dict[Key, asyncio.Task[Person]] = {}
 
     async def find(self, installation: Installation, user: str) -> Person:
@@ -370,11 +391,7 @@ class People:
 
     def cached(self, installation: Installation, user: str) -> Person | None:
         """Return who *user* is if Slack need not be asked."""
-        at, person = self._cache.get((installation.me.team, user), (0, None))
-        if person is None or self._clock.now() - at >= AGE:
-            return None
-        self._cache.move_to_end((installation.me.team, user))
-        return person
+        return self._known.get((installation.me.team, user))
 
     async def close(self) -> None:
         """Ask nothing more."""
@@ -384,29 +401,18 @@ class People:
         await asyncio.gather(*asking, return_exceptions=True)
 
     async def _ask(self, installation: Installation, user: str) -> Person:
-        try:
-            posted = await self._call(installation, user)
-        except f.Uncertain:  # looking a person up twice does no harm
-            posted = await self._call(installation, user)
-        return person_of(posted, installation.me)
-
-    async def _call(self, installation: Installation, user: str) -> Json:
         space = installation.space
-        await space.pacer.admit(METHOD, space.team, None, Lane.FIRST)
         try:
-            return await space.api.user(user)
-        except f.Limited as error:
-            space.pacer.penalty(METHOD, space.team, error.retry_after)
-            raise
+            posted = await space.call("users.info", None, space.api.user, user)
+        except f.Uncertain:  # looking a person up twice does no harm
+            posted = await space.call("users.info", None, space.api.user, user)
+        return person_of(posted, installation.me)
 
     def _finished(self, key: Key, done: asyncio.Task[Person]) -> None:
         del self._asking[key]
         # The error is read too: every waiter may be gone.
         if not done.cancelled() and done.exception() is None:
-            self._cache[key] = (self._clock.now(), done.result())
-            self._cache.move_to_end(key)
-            while len(self._cache) > self._size:
-                self._cache.popitem(last=False)
+            self._known.note(key, done.result())
 
 
 class Conversations:
@@ -416,29 +422,18 @@ class Conversations:
     """
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._cache: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
+        self._shared = Lately[Key, bool](clock, MAX_CHANNEL_AGE)
 
     def note(self, team: str, channel: str, *, shared: bool) -> None:
         """Remember what an event says of *channel*."""
-        self._cache[(team, channel)] = (self._clock.now(), shared)
-        self._cache.move_to_end((team, channel))
-        while len(self._cache) > SIZE:
-            self._cache.popitem(last=False)
+        self._shared.note((team, channel), shared)
 
     async def is_shared(self, installation: Installation, channel: str) -> bool:
         """Return whether other organisations are in *channel*; raises a `SlackFailure`."""
-        team = installation.me.team
-        noted, shared = self._cache.get((team, channel), (-MAX_CHANNEL_AGE, False))
-        if self._clock.now() - noted < MAX_CHANNEL_AGE:
-            return shared
-        space = installation.space
-        await space.pacer.admit(CHANNEL_METHOD, space.team, channel, Lane.FIRST)
-        try:
-            info = await space.api.channel(channel)
-        except f.Limited as error:
-            space.pacer.penalty(CHANNEL_METHOD, space.team, error.retry_after)
-            raise
+        team, space = installation.me.team, installation.space
+        if (noted := self._shared.get((team, channel))) is not None:
+            return noted
+        info = await space.call("conversations.info", channel, space.api.channel, channel)
         shared = bool(info.get("is_ext_shared") or info.get("is_pending_ext_shared"))
         self.note(team, channel, shared=shared)
         return shared

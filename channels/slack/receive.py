@@ -1,9 +1,7 @@
 """The sentence in a thread which says that a message is queued while its conversation waits, and for what."""
 
 import asyncio
-import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -66,8 +64,8 @@ from channels.slack.context import (
 from channels.slack.forms import ALWAYS, APPROVE, CHOICES, DENY, EDIT, CardAt, Json, Sentence, text
 from channels.slack.intake import SEEN, Commanded, Filled, Pointed, Pressed, as_note, words
 from channels.slack.outbox import QUESTION, SKEW, mark, marked
-from channels.slack.pace import Installation, Lane
-from channels.slack.people import Conversations, People, Person
+from channels.slack.pace import POST, Installation, Workspace
+from channels.slack.people import Conversations, Lately, People, Person
 from channels.slack.settings import Slack, Thread, settings_of
 from channels.slack.text import escape, neutral
 from channels.text import unmistakable
@@ -86,9 +84,9 @@ async def say_queued(core: Core, installation: Installation, thread: Thread, rec
     if run is None:
         return
     space, words = installation.space, w.mrkdwn(await _sentence(core, run, installation.me.team))
-    await space.pacer.admit("chat.postMessage", space.team, thread.channel, Lane.EDIT)
     # With a mark of its own it is not mistaken for a part of an answer.
-    await space.api.post(thread.channel, words, thread_ts=thread.root, metadata=mark(f"queued:{receipt.message}"))
+    named = mark(f"queued:{receipt.message}")
+    await space.call(POST, thread.channel, space.api.post, thread.channel, words, thread_ts=thread.root, metadata=named)
 
 
 async def _waiting(core: Core, receipt: Receipt) -> RunObject | None:
@@ -273,9 +271,8 @@ async def pointed(asking: Mentions, installation: Installation, pointer: Pointed
 async def _post(installation: Installation, put: _Question) -> str:
     """Post the question of a command, and return the root of the thread in which it is answered."""
     space, command, question = installation.space, put.command, shorten(put.text, limits.TEXT.value - 100)
-    await space.pacer.admit("chat.postMessage", space.team, command.channel, Lane.FIRST)
     text = f"<@{command.user}>: {escape(neutral(question))}"
-    return await space.api.post(command.channel, text, metadata=mark(put.name))
+    return await space.call(POST, command.channel, space.api.post, command.channel, text, metadata=mark(put.name))
 
 
 async def _looked_for(asking: Mentions, installation: Installation, put: _Question, clock: Clock) -> None:
@@ -291,15 +288,13 @@ async def _looked_for(asking: Mentions, installation: Installation, put: _Questi
         except ParleyError as error:
             notice = MAYBE
             asking.notes.failure(error)
-    await space.pacer.admit("chat.postEphemeral", space.team, command.channel, Lane.EDIT)
-    await space.api.ephemeral(command.channel, command.user, notice)
+    await _notify_alone(space, command.channel, command.user, notice)
 
 
 async def _find_post(installation: Installation, put: _Question) -> str | None:
     """Return the `ts` of the question's post among the newest messages of the channel; raises a `SlackFailure`."""
     space, channel, oldest = installation.space, put.command.channel, f"{put.since // 1000 - SKEW}.000000"
-    await space.pacer.admit("conversations.history", space.team, channel, Lane.FIRST)
-    page = await space.api.history(channel, oldest=oldest)
+    page = await space.call("conversations.history", channel, space.api.history, channel, oldest=oldest)
     ours = [
         each["ts"] for each in page.messages if each.get("user") == installation.me.user and marked(each) == put.name
     ]
@@ -433,8 +428,7 @@ class Clicks:
         space = installation.space
         try:
             async with asyncio.timeout_at(until + OPENING):
-                await space.pacer.admit("views.open", space.team, None, Lane.LIFECYCLE)
-                await space.api.views_open(pressed.trigger, view)
+                await space.call("views.open", None, space.api.views_open, pressed.trigger, view)
         except (f.SlackFailure, TimeoutError) as error:
             self.asking.notes.failure(error)
             return NO_FORM
@@ -501,48 +495,6 @@ def _marked(words: dict[str, str]) -> Json:
 
 
 DAY = 24 * 3_600_000
-SIZE = 10_000
-
-
-class Deduplicator:
-    """Remembers the events of the last day, the newest `SIZE` of them."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._seen: OrderedDict[tuple[str, ...], int] = OrderedDict()
-
-    def knows(self, *what: str) -> bool:
-        """Return whether *what* happened within a day."""
-        return self._clock.now() - self._seen.get(what, -DAY) < DAY
-
-    def first(self, *what: str) -> bool:
-        """Return whether *what* happens for the first time in a day, and remember that it has."""
-        if self.knows(*what):
-            return False
-        self._seen[what] = self._clock.now()
-        self._seen.move_to_end(what)
-        while len(self._seen) > SIZE:
-            self._seen.popitem(last=False)
-        return True
-
-
-class Newest:
-    """Remembers when the newest event of each subject happened, to refuse older ones."""
-
-    def __init__(self) -> None:
-        self._seen: OrderedDict[str, tuple[int, int]] = OrderedDict()
-
-    def covers(self, what: str, at: tuple[int, int]) -> bool:
-        """Return whether a newer event of *what* than the one *at* is known; remember this one if not."""
-        if self._seen.get(what, at) > at:
-            return True
-        self._seen[what] = at
-        self._seen.move_to_end(what)
-        while len(self._seen) > SIZE:
-            self._seen.popitem(last=False)
-        return False
-
-
 RECEIVE_LATE = limits.EVENT_RETRY_2.value + limits.EVENT_RETRY_3.value
 """Seconds by which a message may come after its own edit: Slack sends again what it could not deliver."""
 IN_TIME = 2_000
@@ -562,7 +514,8 @@ class Receiver:
         self._core, self._shows, self._people = core, shows, people
         self._mentions = Mentions(core, shows, people, Conversations(clock), timeout=timeout)
         self._clicks = Clicks(self._mentions, Groups(clock, self._mentions.notes), cards, self._begin)
-        self._clock, self._lately, self._renames = clock, Deduplicator(clock), Newest()
+        self._clock, self._lately = clock, Lately[tuple[str, ...], bool](clock, DAY)
+        self._renames = Lately[str, tuple[int, int]](clock, DAY)
         self._beside: set[asyncio.Task[None]] = set()
 
     async def take(self, installation: Installation, item: i.Asked) -> str | client_Json | None:
@@ -603,7 +556,7 @@ class Receiver:
         if payload.get("type") == "event_callback":
             return True
         whole = json.dumps(payload, sort_keys=True).encode()
-        return await self._core.is_first(f"slack:{hashlib.sha256(whole).hexdigest()[:32]}")
+        return await self._core.is_first(f"slack:{sha256(whole).hexdigest()[:32]}")
 
     async def _answered(
         self, installation: Installation, item: i.Commanded | i.Pointed | i.Pressed | i.Filled
@@ -633,9 +586,8 @@ class Receiver:
     async def _on_message(self, installation: Installation, posted: i.MessagePosted) -> None:
         """Have a message answered if it is to an agent: by name, in a direct message, or in a thread it is in."""
         thread, until = posted.thread, self._mentions.until()
-        if (not posted.addressed and thread.root == posted.ts) or self._lately.knows(
-            "deleted", thread.address, posted.ts
-        ):
+        is_deleted = self._lately.get(("deleted", thread.address, posted.ts))
+        if (not posted.addressed and thread.root == posted.ts) or is_deleted:
             return
         session = await self._core.find_session(thread.address)
         if session is None and not posted.addressed:
@@ -663,7 +615,7 @@ class Receiver:
                 await self._take_in(installation, posted, session, agent, person, until)
             except SessionClosed:
                 self._reply_privately(installation, posted, CLOSED, scope=thread.address)
-                self._begin(_show_closed(installation, thread))
+                self._begin(_show_closed(installation.space, thread))
             except RateLimited as error:
                 if not error.is_quota:
                     raise  # Slack sends it again
@@ -784,7 +736,7 @@ class Receiver:
                 await self._core.retract(session.id, _key(deleted.ts), by=by, key=f"delete:{deleted.ts}")
                 return
         # It was not said to the agent, or it will come after its own deletion.
-        self._lately.first("deleted", deleted.thread.address, deleted.ts)
+        self._is_first("deleted", deleted.thread.address, deleted.ts)
 
     async def _stopped(self, installation: Installation, stopped: i.StopPressed) -> None:
         session = await self._core.find_session(stopped.thread.address)
@@ -805,10 +757,12 @@ class Receiver:
         return [run for run in runs if run.status in OPEN and run.parent_run is None]
 
     async def _renamed(self, renamed: i.Renamed) -> None:
-        address = renamed.thread.address
+        address, when = renamed.thread.address, at(renamed.at)
         session = await self._core.find_session(address)
-        if session is not None and not self._renames.covers(address, at(renamed.at)):
-            await self._core.rename_session(session.id, renamed.title)
+        if session is None or (self._renames.get(address) or when) > when:
+            return
+        self._renames.note(address, when)
+        await self._core.rename_session(session.id, renamed.title)
 
     def _actor(self, installation: Installation, user: str) -> Actor:
         person = self._people.cached(installation, user)
@@ -816,16 +770,25 @@ class Receiver:
 
     def _reply_privately(self, installation: Installation, posted: i.MessagePosted, words: str, *, scope: str) -> None:
         """Notify the author of *posted* alone, if it was to us, and once a day and *scope*."""
-        if posted.addressed and self._lately.first(installation.me.team, posted.thread.user, scope, words):
-            root = None if posted.thread.root == posted.ts else posted.thread.root
-            self._begin(_notify_alone(installation, posted.thread, words, root))
+        if posted.addressed and self._is_first(installation.me.team, posted.thread.user, scope, words):
+            self._tell(installation, posted, words)
 
     def _refuse(self, installation: Installation, posted: i.MessagePosted, error: RateLimited) -> None:
         """Notify the author of *posted* alone why it is not answered; once a minute."""
         minute = str(self._clock.now() // 60_000)
-        if self._lately.first(installation.me.team, posted.thread.user, error.limit, minute):
-            root = None if posted.thread.root == posted.ts else posted.thread.root
-            self._begin(_notify_alone(installation, posted.thread, str(error), root))
+        if self._is_first(installation.me.team, posted.thread.user, error.limit, minute):
+            self._tell(installation, posted, str(error))
+
+    def _is_first(self, *what: str) -> bool:
+        """Return whether *what* happens for the first time in a day, and remember that it has."""
+        if self._lately.get(what):
+            return False
+        self._lately.note(what, True)
+        return True
+
+    def _tell(self, installation: Installation, posted: i.MessagePosted, words: str) -> None:
+        root = None if posted.thread.root == posted.ts else posted.thread.root
+        self._begin(_notify_alone(installation.space, posted.thread.channel, posted.thread.user, words, root))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do *work* beside the answers; that it fails is worth a line and nothing more."""
@@ -843,17 +806,14 @@ async def _guarded(work: Coroutine[Any, Any, None]) -> None:
         _log.error("slack.failed", exception=trace_of(error))
 
 
-async def _notify_alone(installation: Installation, thread: Thread, words: str, root: str | None) -> None:
-    space = installation.space
-    await space.pacer.admit("chat.postEphemeral", space.team, thread.channel, Lane.EDIT)
-    await space.api.ephemeral(thread.channel, thread.user, words, thread_ts=root)
+async def _notify_alone(space: Workspace, channel: str, user: str, words: str, root: str | None = None) -> None:
+    await space.call("chat.postEphemeral", channel, space.api.ephemeral, channel, user, words, thread_ts=root)
 
 
-async def _show_closed(installation: Installation, thread: Thread) -> None:
+async def _show_closed(space: Workspace, thread: Thread) -> None:
     """Have Slack show that a conversation is over which an operator closed."""
-    space = installation.space
-    await space.pacer.admit("agents.sessions.setStatus", space.team, thread.channel, Lane.LIFECYCLE)
-    await space.api.set_status(thread.channel, thread.root, "closed")
+    method = "agents.sessions.setStatus"
+    await space.call(method, thread.channel, space.api.set_status, thread.channel, thread.root, "closed")
 
 
 def _key(ts: str) -> str:

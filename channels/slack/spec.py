@@ -66,8 +66,9 @@ def preview(render: ShownRender) -> ChannelPreview:
     if ladder is None:
         return ChannelPreview((), render.plain)
     ((chosen),) = choose([ladder], {})
-    upload = chosen.form.upload
-    return ChannelPreview(tuple(chosen.form.with_file(PREVIEW_FILE)), chosen.form.text, getattr(upload, "name", None))
+    form = chosen.form
+    name: str | None = getattr(form.upload, "name", None)
+    return ChannelPreview(form.with_file(PREVIEW_FILE), form.text or render.plain, name)
 
 
 SLACK: "ChannelSpec[SlackProcess]" = ChannelSpec(

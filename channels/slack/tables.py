@@ -6,19 +6,18 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import islice
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from agent_core.charts.text import head_of, table_text
+from agent_core.charts.text import head_of
 from agent_core.charts.values import DataTable, PlainChart, TableColumn, formatted, number_of
 from agent_core.messages import shorten
 from channels.slack import limits
-from channels.slack.parsing import BREAK
 from channels.slack.text import escape, neutral
 from channels.spec import ShownRender
-from channels.text import one_line, visible
+from channels.text import one_line
 
 Json = dict[str, Any]
 
@@ -126,14 +125,11 @@ def _image(source: Json, title: str, alt: str) -> Json:
 class Room(NamedTuple):
     """Room for tables and charts in a message, or what a form takes of it.
 
-    *charts* and *tables* are blocks, *blocks* are all blocks; *data_tables*, *words* (Markdown and rich text) and
-    *text* are characters.
+    *charts* and *blocks*, which are all of them, are counted; *data_tables* and *text* are characters.
     """
 
     charts: int = 0
-    tables: int = 0
     data_tables: int = 0
-    words: int = 0
     blocks: int = 0
     text: int = 0
 
@@ -148,9 +144,7 @@ class Room(NamedTuple):
 
 MESSAGE = Room(
     charts=limits.CHARTS_PER_MESSAGE.value,
-    tables=limits.TABLES_PER_MESSAGE.value,
     data_tables=limits.DATA_TABLE_TEXT.value,
-    words=limits.DRAWN_WORDS.value,
     blocks=limits.DRAWN_BLOCKS.value,
     text=limits.DRAWN_TEXT.value,
 )
@@ -159,44 +153,17 @@ MESSAGE = Room(
 
 def taken_by(blocks: Iterable[Json], text: str) -> Room:
     """Return what *blocks* and *text* take of a message."""
-    taken = Room(text=len(text))
-    for block in blocks:
-        kind, size = block["type"], sum(map(len, _texts(block)))
-        taken = Room(
-            charts=taken.charts + (kind == "data_visualization"),
-            tables=taken.tables + (kind == "table"),
-            data_tables=taken.data_tables + (size if kind == "data_table" else 0),
-            words=taken.words + (size if kind in ("markdown", "rich_text") else 0),
-            blocks=taken.blocks + 1,
-            text=taken.text,
-        )
-    return taken
+    blocks = list(blocks)
+    return Room(
+        charts=sum(block["type"] == "data_visualization" for block in blocks),
+        data_tables=sum(len(cell["text"]) for block in blocks for row in block.get("rows", ()) for cell in row),
+        blocks=len(blocks),
+        text=len(text),
+    )
 
 
-def _texts(part: Any) -> Iterator[str]:
-    """Give the texts of the cells of a table, or of Markdown and rich text."""
-    if isinstance(part, list):
-        for each in cast("list[Any]", part):
-            yield from _texts(each)
-    elif isinstance(part, dict):
-        fields = cast(Json, part)
-        if isinstance(text := fields.get("text"), str):
-            yield text
-        yield from _texts(fields.get("rows") or fields.get("elements"))
-
-
-Twin = Callable[[int], str]
-"""Gives a render as plain text of about as many characters as are asked for."""
-ACROSS = 80
-"""Characters of a line of such a text: Slack wraps longer ones."""
 SUMMARY = 300
 """Characters of the words for notifications."""
-ALONE = 1_500
-"""Characters of a render that is shown without blocks."""
-_FENCE = "```"
-_MIN_TEXT = 40
-_PREFORMATTED = 3_500
-_MORE = "…"
 
 
 def summary(*lines: str) -> str:
@@ -211,48 +178,6 @@ def fitting(text: str, room: int) -> str:
     while len(escaped := escape(shorten(text, limit)) if limit > 0 else "") > room:
         limit -= len(escaped) - room
     return escaped
-
-
-def alone(render: ShownRender, twin: Twin, room: int) -> str:
-    """Return the title of *render* and its *twin* as mrkdwn in at most *room* characters; less in too little room."""
-    words = neutral(shorten(one_line(render.title or ""), limits.TABLE_CAPTION.value))
-    title = escape(words)
-    limit = min(room, ALONE) - 2 * len(_FENCE) - len(title) - 3
-    if limit < _MIN_TEXT:
-        return fitting(words, max(room, 0))
-    text = neutral(visible(twin(limit).replace(_FENCE, "'''"))).strip("\n")
-    return f"{title}\n{_FENCE}\n{by_line(escape(text), limit)}\n{_FENCE}".lstrip("\n")
-
-
-def by_line(text: str, room: int) -> str:
-    """Return the first lines of *text* in *room* characters, with a last line that says that some are missing."""
-    if len(text) <= room:
-        return text
-    head = text[: max(0, room - len(_MORE) - 1)]
-    end = head.rfind("\n")
-    if end <= room // 2:  # an entity that is cut would be shown as its letters
-        end = head.rfind("&") if "&" in head[-5:] else len(head)
-    return f"{head[:end]}\n{_MORE}"
-
-
-def preformatted(render: ShownRender, twin: Twin, room: Room) -> list[Json]:
-    """Return the title of *render* and as much of its *twin* as fits, in blocks in which nothing is syntax."""
-    above = title_of(render)
-    limit = min(room.words - taken_by(above, "").words, _PREFORMATTED)
-    text = by_line(visible(twin(limit)).strip("\n"), limit) if limit > _MIN_TEXT else ""
-    if not text.strip():
-        return []
-    words = {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": text}]}
-    return [*above, {"type": "rich_text", "elements": [words]}]
-
-
-def title_of(render: ShownRender) -> list[Json]:
-    """Return the title in bold, in a block in which nothing is syntax; none without a title."""
-    title = shorten(one_line(render.title or ""), limits.TABLE_CAPTION.value)
-    if not title:
-        return []
-    text = {"type": "text", "text": title, "style": {"bold": True}}
-    return [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [text]}]}]
 
 
 FormMaker = Callable[[Room], Form | None]
@@ -278,27 +203,21 @@ def content_key(render: ShownRender) -> str:
     return f"{render.id[:40]}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
 
-@dataclass(slots=True)
+@dataclass
 class Ladder:
-    """The *steps* of a *render*; the last one fits everywhere: it has no blocks, and the text as far as there is room.
+    """The *steps* of a *render*; the last one fits everywhere: it has no blocks, the text of the render is shown.
 
-    The text is the *twin*. What is *attached* goes with that form, if the text does not show all. A form that was made
-    is remembered, so that a message that is drawn again has the very same.
+    What is *attached* goes with that form.
     """
 
     render: ShownRender
     steps: Sequence[FormMaker]
-    twin: Twin
     attached: CsvUpload | None = None
-    _made: dict[tuple[int, Room], ChosenForm | None] = field(default_factory=dict[tuple[int, Room], ChosenForm | None])
-    _key: str | None = None
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The name of what it shows, which its files have."""
-        if self._key is None:
-            self._key = content_key(self.render)
-        return self._key
+        return content_key(self.render)
 
     @property
     def last(self) -> int:
@@ -308,20 +227,11 @@ class Ladder:
     def best(self, room: Room, first: int = 0) -> ChosenForm:
         """Return the best form from the step *first* on that *room* holds."""
         for n in range(first, self.last):
-            if (choice := self._at(n, room)) is not None:
-                return choice
-        text = alone(self.render, self.twin, room.text)
-        return ChosenForm(self.render.id, self.last, Form((), text, self.attached), Room(text=len(text)))
-
-    def _at(self, n: int, room: Room) -> ChosenForm | None:
-        if (n, room) not in self._made:
-            form = self.steps[n](room)
-            self._made[n, room] = None if form is None else self._choice(n, form, room)
-        return self._made[n, room]
-
-    def _choice(self, n: int, form: Form, room: Room) -> ChosenForm | None:
-        taken = taken_by(form.with_file("F"), form.text)
-        return ChosenForm(self.render.id, n, form, taken) if room.holds(taken) else None
+            if (form := self.steps[n](room)) is not None:
+                taken = taken_by(form.with_file("F"), form.text)
+                if room.holds(taken):
+                    return ChosenForm(self.render.id, n, form, taken)
+        return ChosenForm(self.render.id, self.last, Form((), "", self.attached), Room())
 
 
 EMPTY = "\u2013"
@@ -352,11 +262,6 @@ class Grid:
     rows: tuple[tuple[Json, ...], ...]
     cut_cells: bool
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether it shows all of the table."""
-        return self.scope() is None
-
     def scope(self) -> str | None:
         """Return the line that says which part is shown, without its full stop; None when all of it is."""
         table, parts = self.table, list[str]()
@@ -367,6 +272,10 @@ class Grid:
         if parts:
             return f"First {' and '.join(parts)}"
         return "Long cells are cut" if self.cut_cells else None
+
+    def block_rows(self) -> list[list[Json]]:
+        """Return the rows of a block, the headings first."""
+        return [list(map(_text, self.header)), *map(list, self.rows)]
 
     def texts(self) -> Iterator[tuple[str, ...]]:
         """Give the headings and the rows as texts."""
@@ -416,11 +325,6 @@ def _text(text: str) -> Json:
     return {"type": "raw_text", "text": text}
 
 
-def header_cells(grid: Grid) -> list[Json]:
-    """Return the first row of a block."""
-    return [_text(label) for label in grid.header]
-
-
 def _columns(table: DataTable, limit: int) -> tuple[TableColumn, ...]:
     """Return the columns to show: all that Slack takes, else the first ones that people can read across."""
     if len(table.columns) <= limit:
@@ -461,49 +365,10 @@ def _number(value: Any) -> float | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _EXACT else None
 
 
-_RULES = {"left": ":---", "center": ":---:", "right": "---:"}
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:(?=//)|\bwww\.|\bmailto:", re.IGNORECASE)
-_SIGNS = re.compile(r"[\\`*_{}\[\]()<>#~|!&]")
-
-
-def pipe_table(grid: Grid, room: int) -> tuple[str, int]:
-    """Return as many rows of *grid* as *room* characters hold, as a pipe table, and how many those are."""
-    header, *rows = ([literal(text) for text in row] for row in grid.texts())
-    aligned = (
-        _RULES[column.align or ("right" if is_number else "left")]
-        for column, is_number in zip(grid.columns, grid.numeric, strict=True)
-    )
-    lines = [_line(header), _line(list(aligned))]
-    left = room - sum(len(line) + 1 for line in lines)
-    for row in rows:
-        line = _line(row)
-        if len(line) + 1 > left:
-            break
-        left -= len(line) + 1
-        lines.append(line)
-    return "\n".join(lines), len(lines) - 2
-
-
-def literal(text: str) -> str:
-    """Return *text*, one line, as Markdown that shows it and in which nothing is syntax of Markdown or of Slack's.
-
-    Nor is an address a link, as it is none in a cell of Slack's own tables.
-    """
-    return _SIGNS.sub(r"\\\g<0>", _ADDRESS.sub(rf"\g<0>{BREAK}", neutral(text)))
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 PAGE = 10
 """Rows of a page of a `data_table` that has more than `_ONE_PAGE`."""
 _ONE_PAGE = 20
-_WORDY = 40  # characters from which on a column is wrapped
 _SAMPLES = 2
-_TABLE_ROWS = limits.TABLE_ROWS.value - 1  # the first row is the header
-_SECTION = 1_500
-_TWIN_ROWS = 50  # rows of a table as text
 
 
 def table_steps(render: ShownRender, table: DataTable) -> list[FormMaker]:
@@ -512,13 +377,7 @@ def table_steps(render: ShownRender, table: DataTable) -> list[FormMaker]:
         return []
     if not table.rows:
         return [lambda _room: empty_form(render, table)]
-    return [
-        partial(data_table_form, render, table),
-        partial(table_form, render, table),
-        partial(markdown_form, render, table),
-        partial(preformatted_form, render, table),
-        partial(section_form, render, table),
-    ]
+    return [partial(data_table_form, render, table)]
 
 
 def data_table_form(render: ShownRender, table: DataTable, room: Room = MESSAGE) -> Form | None:
@@ -532,61 +391,20 @@ def data_table_form(render: ShownRender, table: DataTable, room: Room = MESSAGE)
         "type": "data_table",
         "caption": shorten(neutral(_heading(render)), limits.TABLE_CAPTION.value),
         "page_size": count if count <= _ONE_PAGE else PAGE,
-        "rows": [header_cells(cells), *map(list, cells.rows)],
+        "rows": cells.block_rows(),
     }
-    return _form(render, cells, [block])
-
-
-def table_form(render: ShownRender, table: DataTable, room: Room = MESSAGE) -> Form | None:
-    """Return *table* as the plain block, below its title."""
-    if not room.tables:
-        return None
-    cells = grid(table, rows=_TABLE_ROWS, columns=limits.TABLE_CELLS.value, room=limits.TABLE_TEXT.value)
-    if cells is None:
-        return None
-    block: Json = {
-        "type": "table",
-        "column_settings": _settings(cells),
-        "rows": [header_cells(cells), *map(list, cells.rows)],
-    }
-    return _form(render, cells, [*title_of(render), block])
-
-
-def markdown_form(render: ShownRender, table: DataTable, room: Room = MESSAGE) -> Form | None:
-    """Return *table* as a pipe table of Markdown, below its title, in which no cell has syntax."""
-    title = title_of(render)
-    limit = room.words - taken_by(title, "").words
-    cells = grid(table, rows=_TABLE_ROWS, columns=limits.TABLE_CELLS.value, room=limit)
-    if cells is None:
-        return None
-    text, rows = pipe_table(cells, limit)
-    if not rows:
-        return None
-    return _form(render, _first(cells, rows), [*title, {"type": "markdown", "text": text}])
-
-
-def preformatted_form(render: ShownRender, table: DataTable, room: Room = MESSAGE) -> Form | None:
-    """Return the text of *render* in a block in which nothing is syntax, and the file of the whole table."""
-    blocks = preformatted(render, partial(twin_of, table), room)
-    return _of_text(render, table, blocks, taken_by(blocks, "").words) if blocks else None
-
-
-def section_form(render: ShownRender, table: DataTable, room: Room = MESSAGE) -> Form | None:
-    """Return the first rows in the oldest of Slack's blocks, and the file of the whole table."""
-    text = alone(render, partial(twin_of, table), min(_SECTION, limits.SECTION_TEXT.value))
-    section = {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
-    return _of_text(render, table, [section], len(text)) if text and room.blocks else None
-
-
-def attachment_of(render: ShownRender, table: DataTable) -> CsvUpload | None:
-    """Return the file of *table* where only its text is shown, None when that is whole."""
-    return None if _is_whole(table, _SECTION) else _file(render, table, _count(table))
+    words, scope = table_words(render, table), cells.scope()
+    if scope is None:
+        return Form((block,), words)
+    below = note(f"{scope}; the whole table is attached.")
+    return Form((block, below), words, attachment_of(render, table, scope))
 
 
 def empty_form(render: ShownRender, table: DataTable) -> Form:
     """Return what is shown of a table without rows: its title and its columns."""
     labels = ", ".join(one_line(column.label) for column in table.columns)
-    return Form((*title_of(render), note(f"No rows. Columns: {labels}")), table_words(render, table))
+    head = f"{one_line(render.title)}: no" if render.title else "No"
+    return Form((note(f"{head} rows. Columns: {labels}"),), table_words(render, table))
 
 
 def table_words(render: ShownRender, table: DataTable) -> str:
@@ -604,63 +422,12 @@ def _plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
 
 
-def _form(render: ShownRender, grid: Grid, blocks: list[Json]) -> Form:
-    """Return *blocks* as a form, with the whole table as a file if they show only a part of it."""
-    words, scope = table_words(render, grid.table), grid.scope()
-    if scope is None:
-        return Form(tuple(blocks), words)
-    return _attached(render, grid.table, blocks, words, scope)
-
-
-def _of_text(render: ShownRender, table: DataTable, blocks: list[Json], size: int) -> Form:
-    """Return *blocks* that show the text of *render* in *size* characters, with the file if that is not all of it."""
-    words = table_words(render, table)
-    if _is_whole(table, size):
-        return Form(tuple(blocks), words)
-    return _attached(render, table, blocks, words, _count(table))
-
-
-def twin_of(table: DataTable, limit: int) -> str:
-    """Return *table* as aligned text of *limit* characters; what it leaves out is said in its last line."""
-    return table_text(table, width=ACROSS, rows=_TWIN_ROWS, limit=limit)
-
-
-def _is_whole(table: DataTable, size: int) -> bool:
-    """Return whether the text of *table* has all of it in *size* characters; no is not certain."""
-    if len(table.rows) > _TWIN_ROWS or len(table.columns) > limits.TABLE_CELLS.value:
-        return False
-    text = twin_of(table, size + 1)
-    return len(text) <= size and "…" not in text
-
-
-def _count(table: DataTable) -> str:
-    rows = len(table.rows)
-    return f"{rows:,} {_plural('row', rows)}"
-
-
-def _attached(render: ShownRender, table: DataTable, blocks: list[Json], words: str, scope: str) -> Form:
-    upload = _file(render, table, scope)
-    return Form((*blocks, note(f"{scope}; the whole table is attached.")), words, upload)
-
-
-def _file(render: ShownRender, table: DataTable, note: str) -> CsvUpload:
-    title = shorten(_heading(render), limits.TABLE_CAPTION.value)
-    return CsvUpload(render.kind, render.payload, file_name(title, "csv", "table"), title, len(table.rows), note)
+def attachment_of(render: ShownRender, table: DataTable, scope: str | None = None) -> CsvUpload:
+    """Return the file of the whole *table*, of which *scope* is shown."""
+    title, rows = shorten(_heading(render), limits.TABLE_CAPTION.value), len(table.rows)
+    said = scope or f"{rows:,} {_plural('row', rows)}"
+    return CsvUpload(render.kind, render.payload, file_name(title, "csv", "table"), title, rows, said)
 
 
 def _heading(render: ShownRender) -> str:
     return head_of(render.kind, render.payload, render.title).heading
-
-
-def _first(grid: Grid, rows: int) -> Grid:
-    return Grid(grid.table, grid.columns, grid.header, grid.numeric, grid.rows[:rows], grid.cut_cells)
-
-
-def _settings(grid: Grid) -> list[Json]:
-    """Return how each column is shown: numbers to the right unless the column says otherwise, long words wrapped."""
-    settings: list[Json] = []
-    for n, column in enumerate(grid.columns):
-        longest = max((len(row[n]["text"]) for row in grid.rows), default=0)
-        align = column.align or ("right" if grid.numeric[n] else "left")
-        settings.append({"align": align, **({"is_wrapped": True} if longest > _WORDY else {})})
-    return settings

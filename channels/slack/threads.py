@@ -18,7 +18,7 @@ from channels.ledger import LEASE, Ledger, LostPlace, OwnedPlace
 from channels.slack import api as f
 from channels.slack.figures import NO_CHARTS, ChartPorts
 from channels.slack.outbox import GaveUp, SlackOutbox
-from channels.slack.pace import Lane, Workspace
+from channels.slack.pace import Workspace
 from channels.slack.settings import Thread
 
 METHOD = "agents.sessions.setStatus"
@@ -57,7 +57,7 @@ class ThreadStatus:
         self._begun = True
         if self._setting is not None and not self._setting.done():
             return
-        self._admission = asyncio.create_task(self._admit(Lane.FIRST))
+        self._admission = asyncio.create_task(self._admit())
         self._setting = asyncio.create_task(self._set_when(self._admission))
         if self._names and self._thread.title:
             self._names = False
@@ -68,7 +68,7 @@ class ThreadStatus:
         await self._drop_status()
         if status != self._current and self._begun:
             for n in range(TRIES):
-                await self._admit(Lane.LIFECYCLE)
+                await self._admit()
                 if await self._set(status, again=2.0**n):
                     break
         if self._naming is not None:
@@ -100,12 +100,12 @@ class ThreadStatus:
         await asyncio.wait((setting,))
         space, thread = self._space, self._thread
         for n in range(TRIES):
-            await space.pacer.admit(TITLE, space.team, thread.channel, Lane.EDIT, thread=thread.address)
             try:
-                await space.api.rename(thread.channel, thread.root, title)
-            except (f.Limited, f.NotSent, f.Uncertain) as error:  # to repeat it does no harm
-                again = error.retry_after if isinstance(error, f.Limited) else 2.0**n
-                space.pacer.penalty(TITLE, space.team, again)
+                await space.call(TITLE, thread.channel, space.api.rename, thread.channel, thread.root, title)
+            except f.Limited:
+                continue
+            except (f.NotSent, f.Uncertain):  # to repeat it does no harm
+                space.pacer.penalty(TITLE, space.team, 2.0**n)
             except f.SlackFailure as error:
                 _log.info("slack.no_title", team=space.team, reason=error.reason)
                 return
@@ -117,17 +117,14 @@ class ThreadStatus:
         space, thread = self._space, self._thread
         if not thread.loading or space.pacer.nearly_spent(LOADING, space.team):
             return
-        await space.pacer.admit(LOADING, space.team, thread.channel, Lane.EDIT, thread=thread.address)
         try:
-            await space.api.set_loading(thread.channel, thread.root, thread.loading)
+            where = (thread.channel, thread.root)
+            await space.call(LOADING, thread.channel, space.api.set_loading, *where, thread.loading)
         except f.SlackFailure as error:
             _log.info("slack.no_loading", team=space.team, reason=error.reason)
-            if isinstance(error, f.Limited):
-                space.pacer.penalty(LOADING, space.team, error.retry_after)
 
-    async def _admit(self, lane: Lane) -> None:
-        space, thread = self._space, self._thread
-        await space.pacer.admit(METHOD, space.team, thread.channel, lane, thread=thread.address)
+    async def _admit(self) -> None:
+        await self._space.pacer.admit(METHOD, self._space.team, self._thread.channel)
 
     async def _set(self, status: str, *, again: float = 1.0) -> bool:
         """Return whether *status* is set or never can be; else block the method for Slack's Retry-After or *again*."""

@@ -21,7 +21,7 @@ def total(render: ShownRender, width: int | None = None) -> str:
 
 
 def counted(render: ShownRender, _links: bool) -> Ladder:
-    return Ladder(render, [lambda _room: Form((), total(render))], lambda _most: total(render))
+    return Ladder(render, [lambda _room: Form((), total(render))])
 
 
 def shown_of(events: list[Event]) -> ConversationView:

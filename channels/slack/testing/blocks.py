@@ -227,7 +227,6 @@ _CONFIRM = record(
     {"style": text(among=("primary", "danger"))},
 )
 _LABEL = {"accessibility_label": text(limits.ACCESSIBILITY_LABEL.value)}
-_VISIBLE = {"visible_to_user_ids": items(text(), limits.VISIBLE_TO.value)}
 _VALUE = {"value": text(limits.BUTTON_VALUE.value)}
 _BUTTON = record(
     {"text": _plain(limits.BUTTON_TEXT.value)},
@@ -235,12 +234,9 @@ _BUTTON = record(
         **_ACTION,
         **_VALUE,
         **_LABEL,
-        **_VISIBLE,
         "url": text(limits.BUTTON_URL.value),
         "style": text(among=("primary", "danger")),
         "confirm": _CONFIRM,
-        "agent_prompt": text(limits.AGENT_PROMPT.value),
-        "agent_prompt_display": text(),
     },
 )
 _OPTION = record(
@@ -263,10 +259,6 @@ _MENUS: dict[str, Shape] = {
         ),
         one_of("options", "option_groups"),
     ),
-    "users_select": record({}, {**_MENU, "initial_user": text()}),
-    "conversations_select": record(
-        {}, {**_MENU, "initial_conversation": text(), "default_to_current_conversation": flag}
-    ),
     "checkboxes": record(
         {"options": items(_OPTION, limits.CHOICES.value)}, {**_ELEMENT, "initial_options": items(_OPTION)}
     ),
@@ -275,7 +267,6 @@ _MENUS: dict[str, Shape] = {
 ACTIONS: dict[str, Shape] = {
     **_MENUS,
     "button": _BUTTON,
-    "overflow": record({"options": items(_OPTION, limits.OVERFLOW_OPTIONS.value)}, {**_ACTION, "confirm": _CONFIRM}),
 }
 SECTION_ACCESSORIES: dict[str, Shape] = {**ACTIONS, "image": IMAGE}
 _WRITTEN = {**_ACTION, "placeholder": _plain(limits.PLACEHOLDER.value), "focus_on_load": flag}
@@ -321,10 +312,6 @@ _VOTE = record(
 )
 CONTEXT_ACTIONS: dict[str, Shape] = {
     "feedback_buttons": record({"positive_button": _VOTE, "negative_button": _VOTE}, _ACTION),
-    "icon_button": record(
-        {"icon": text(among=("trash",)), "text": _plain(limits.BUTTON_TEXT.value)},
-        {**_ACTION, **_VALUE, **_LABEL, **_VISIBLE, "confirm": _CONFIRM},
-    ),
 }
 
 
@@ -448,12 +435,12 @@ DATA_VISUALIZATION = record(
 )
 
 
-Surface = Literal["message", "modal", "home"]
+Surface = Literal["message", "modal"]
 
 _MRKDWN = ("plain_text", "mrkdwn")
 _SURFACES: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("markdown", "context_actions", "data_visualization", "task_card", "plan"), frozenset({"message"})),
-    **dict.fromkeys(("table", "data_table"), frozenset({"message", "home"})),
+    **dict.fromkeys(("markdown", "context_actions", "data_visualization", "task_card"), frozenset({"message"})),
+    **dict.fromkeys(("table", "data_table"), frozenset({"message"})),
 }
 _SUMS = (
     ("markdown", limits.MARKDOWN.value),
@@ -473,14 +460,13 @@ def check(blocks: Any, *, surface: Surface = "message") -> list[ShapeProblem]:
 
 
 def check_view(view: Any) -> list[ShapeProblem]:
-    """Return what Slack would refuse in a modal or a Home tab; pointers begin at the view."""
+    """Return what Slack would refuse in a modal; pointers begin at the view."""
     problems = list(typed(_VIEWS)(view, ""))
     if isinstance(view, dict) and "blocks" in view:
         content = cast(Json, view)
-        surface: Surface = "home" if content.get("type") == "home" else "modal"
-        inner = check(content["blocks"], surface=surface)
+        inner = check(content["blocks"], surface="modal")
         problems += [problem._replace(pointer=f"/blocks{problem.pointer}") for problem in inner]
-        if surface == "modal" and "submit" not in content and any(_is_input(each) for each in content["blocks"]):
+        if "submit" not in content and any(_is_input(each) for each in content["blocks"]):
             problems.append(ShapeProblem("", "missing_field", "missing required field: submit"))
     return problems
 
@@ -553,10 +539,9 @@ _TASK: dict[str, Shape] = {
     "title": text(limits.TASK_TEXT.value),
     "status": text(among=("pending", "in_progress", "complete", "error")),
 }
-_SOURCE = typed({"url": record({"url": text(limits.BUTTON_URL.value), "text": text()})})
 _TASK_CARD = _block(
     _TASK,
-    {"details": typed({"rich_text": RICH_TEXT}), "output": typed({"rich_text": RICH_TEXT}), "sources": items(_SOURCE)},
+    {"details": typed({"rich_text": RICH_TEXT}), "output": typed({"rich_text": RICH_TEXT})},
 )
 
 _BLOCKS: dict[str, Shape] = {
@@ -598,7 +583,6 @@ _BLOCKS: dict[str, Shape] = {
     "data_table": DATA_TABLE,
     "data_visualization": DATA_VISUALIZATION,
     "task_card": _TASK_CARD,
-    "plan": _block({"title": text(limits.TASK_TEXT.value)}, {"tasks": items(typed({"task_card": _TASK_CARD}))}),
 }
 
 _ANY: Shape = lambda _value, _at: iter(())  # noqa: E731 -- blocks are checked for their surface
@@ -606,10 +590,8 @@ _TITLE = words(limits.VIEW_TITLE.value, "plain_text")
 _VIEW: dict[str, Shape] = {
     "callback_id": text(limits.VIEW_CALLBACK_ID.value, least=0),
     "private_metadata": text(limits.VIEW_METADATA.value, least=0),
-    "external_id": text(limits.VIEW_CALLBACK_ID.value, least=0),
 }
 _MODAL: dict[str, Shape] = {"submit": _TITLE, "close": _TITLE, "clear_on_close": flag, "notify_on_close": flag}
 _VIEWS: dict[str, Shape] = {
     "modal": record({"title": _TITLE, "blocks": _ANY}, {**_VIEW, **_MODAL, "submit_disabled": flag}),
-    "home": record({"blocks": _ANY}, _VIEW),
 }

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import cast
 
 from channels.slack import limits
 from channels.slack.testing import deliveries as payloads
-from channels.slack.testing.blocks import ShapeProblem, check, check_view
+from channels.slack.testing.blocks import ShapeProblem, check
 from channels.slack.testing.world import (
     Arguments,
     Channel,
@@ -90,8 +90,6 @@ def append_chunks(chunks: list[Json], stream: Stream) -> list[str]:
         match chunk["type"]:
             case "markdown_text":
                 stream.write(chunk["text"])
-            case "plan_update":
-                stream.title = chunk["title"]
             case "blocks":
                 blocks = cast("list[Json]", chunk["blocks"])
                 if len(blocks) > limits.STREAM_CALL_BLOCKS.value:
@@ -120,22 +118,16 @@ def _update_task(chunk: Json, stream: Stream) -> None:
     task.title, task.status = chunk["title"], chunk["status"]
     task.details += chunk.get("details") or ""
     task.output += chunk.get("output") or ""
-    task.sources += chunk.get("sources") or []
 
 
 def _check_chunk(n: int, chunk: Json) -> None:
     match chunk.get("type"):
         case "markdown_text":
             _strings(n, chunk, required=("text",))
-        case "plan_update":
-            _strings(n, chunk, required=("title",), longest=limits.TASK_TEXT.value)
         case "task_update":
             _strings(n, chunk, ("id", "title", "status"), ("details", "output"), limits.TASK_TEXT.value)
             if chunk["status"] not in _STATUSES:
                 raise _bad_chunk(n, "status", f"must be one of {', '.join(sorted(_STATUSES))}")
-            sources: Any = chunk.get("sources") or []
-            if not isinstance(sources, list) or not all(_is_source(each) for each in cast("list[Any]", sources)):
-                raise _bad_chunk(n, "sources", "must be a list of url sources")
         case "blocks":
             if not isinstance(blocks := chunk.get("blocks"), list):
                 raise _bad_chunk(n, "blocks", "must be a list")
@@ -153,14 +145,6 @@ def _strings(n: int, chunk: Json, required: tuple[str, ...], more: tuple[str, ..
             raise _bad_chunk(n, name, "must be a string")
         if longest and len(value) > longest:
             raise _bad_chunk(n, name, f"must be at most {longest} characters")
-
-
-def _is_source(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and cast("Json", value).get("type") == "url"
-        and all(isinstance(cast("Json", value).get(name), str) for name in ("url", "text"))
-    )
 
 
 def _bad_chunk(n: int, name: str, message: str) -> MethodFailed:
@@ -211,16 +195,6 @@ def update(context: MethodContext, arguments: Arguments) -> Json:
     return {"channel": channel.id, "ts": message.ts, "text": message.text, "message": body}
 
 
-def delete(context: MethodContext, arguments: Arguments) -> Json:
-    """`chat.delete`."""
-    channel = context.channel(arguments.need("channel"))
-    message = owned(context, channel, arguments.need("ts"), "cant_delete_message")
-    before = payloads.as_json(message, context.app_id)
-    channel.remove(message)
-    context.notify(channel, payloads.gone(context.workspace, channel, message, before, channel.stamp(context.now)))
-    return {"channel": channel.id, "ts": message.ts}
-
-
 def permalink(context: MethodContext, arguments: Arguments) -> Json:
     """`chat.getPermalink`."""
     channel = context.channel(arguments.need("channel"))
@@ -228,19 +202,6 @@ def permalink(context: MethodContext, arguments: Arguments) -> Json:
         raise MethodFailed("message_not_found")
     link = f"{context.base_url}archives/{channel.id}/p{ts.replace('.', '')}"
     return {"channel": channel.id, "permalink": link}
-
-
-def react(context: MethodContext, arguments: Arguments) -> Json:
-    """`reactions.add`."""
-    channel = context.channel(arguments.need("channel"))
-    message = channel.messages.get(arguments.need("timestamp"))
-    if message is None:
-        raise MethodFailed("message_not_found")
-    who = message.reactions.setdefault(arguments.need("name"), [])
-    if context.workspace.bot.id in who:
-        raise MethodFailed("already_reacted")
-    who.append(context.workspace.bot.id)
-    return {}
 
 
 def owned(context: MethodContext, channel: Channel, ts: str, code: str) -> SlackMessage:
@@ -266,18 +227,10 @@ def thread_of(channel: Channel, thread_ts: str, code: str = "cannot_reply_to_mes
 
 
 def _composed(context: MethodContext, arguments: Arguments, channel: Channel) -> SlackMessage:
-    """Make a message of the app out of text, Markdown or blocks; its `ts` is new."""
-    text, markdown, blocks = arguments.text("text"), arguments.text("markdown_text"), blocks_of(arguments)
-    if markdown and (text or blocks is not None):
-        raise MethodFailed("markdown_text_conflict")
-    if len(markdown) > limits.MARKDOWN_TEXT.value:
-        raise MethodFailed("msg_too_long")
-    if not text and not markdown and not blocks:
+    """Make a message of the app out of text or blocks; its `ts` is new."""
+    text, blocks = arguments.text("text"), blocks_of(arguments)
+    if not text and not blocks:
         raise MethodFailed("no_text")
-    if markdown:
-        text, blocks = markdown, [{"type": "markdown", "text": markdown}]
-    if arguments.text("username") or arguments.text("icon_emoji") or arguments.text("icon_url"):
-        context.need_scope("chat:write.customize")
     bot = context.workspace.bot
     return SlackMessage(
         channel.stamp(context.now),
@@ -286,7 +239,6 @@ def _composed(context: MethodContext, arguments: Arguments, channel: Channel) ->
         team=context.workspace.id,
         bot_id=context.workspace.bot_id,
         blocks=blocks or [],
-        username=arguments.text("username") or None,
     )
 
 
@@ -331,13 +283,6 @@ def info(context: MethodContext, arguments: Arguments) -> Json:
     return {"channel": channel_json(context.workspace, channel)}
 
 
-def members(context: MethodContext, arguments: Arguments) -> Json:
-    """`conversations.members`."""
-    channel = context.channel(arguments.need("channel"))
-    context.need_scope(f"{_KINDS[channel.kind]}:read")
-    return {"members": sorted(channel.members), "response_metadata": {"next_cursor": ""}}
-
-
 def open_im(context: MethodContext, arguments: Arguments) -> Json:
     """`conversations.open`, with one person."""
     users = arguments.texts("users")
@@ -362,22 +307,6 @@ def group_users(context: MethodContext, arguments: Arguments) -> Json:
     if group is None:
         raise MethodFailed("no_such_subteam")
     return {"users": list(group)}
-
-
-def validate(_: MethodContext, arguments: Arguments) -> Json:
-    """`blocks.validate`: exactly one of blocks, message and view."""
-    names = [name for name in ("blocks", "message", "view") if name in arguments]
-    if len(names) != 1:
-        raise MethodFailed("invalid_arguments", "[ERROR] exactly one of blocks, message, view")
-    code = f"invalid_{names[0]}"
-    if names[0] == "view":
-        raise_problems(code, check_view(arguments.mapping("view", code)))
-    elif names[0] == "blocks":
-        raise_problems(code, check(arguments.listed("blocks", code)), "/blocks")
-    else:
-        message = arguments.mapping("message", code) or {}
-        raise_problems(code, check(message.get("blocks", [])), "/blocks")
-    return {}
 
 
 def channel_json(workspace: SimulatedWorkspace, channel: Channel) -> Json:
@@ -410,15 +339,12 @@ def _readable(context: MethodContext, arguments: Arguments) -> Channel:
 
 
 def _within(arguments: Arguments, ts: str) -> bool:
-    oldest, latest, both = arguments.text("oldest"), arguments.text("latest"), arguments.flag("inclusive")
-    after = not oldest or float(ts) > float(oldest) or (both and float(ts) == float(oldest))
-    before = not latest or float(ts) < float(latest) or (both and float(ts) == float(latest))
-    return after and before
+    return float(ts) > float(arguments.text("oldest") or 0)
 
 
 def _page(context: MethodContext, arguments: Arguments, messages: Sequence[SlackMessage]) -> Json:
     limit, start = max(1, min(arguments.number("limit", _PAGE), _PAGE)), arguments.number("cursor", 0)
-    end, everything = start + limit, arguments.flag("include_all_metadata")
+    end, everything = start + limit, arguments.get("include_all_metadata") in (True, 1, "1", "true", "True")
     items = [payloads.as_json(each, context.app_id, metadata=everything) for each in messages[start:end]]
     more = end < len(messages)
     cursor = {"response_metadata": {"next_cursor": str(end)}} if more else {}

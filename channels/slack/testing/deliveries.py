@@ -156,32 +156,25 @@ def as_json(message: SlackMessage, app_id: str = "", *, metadata: bool = True) -
         fields |= {"bot_id": message.bot_id, "app_id": app_id}
     else:
         fields["client_msg_id"] = f"{message.ts}-{message.user}"
-    for name in ("thread_ts", "subtype", "edited", "username", "attachments", "files"):
+    for name in ("thread_ts", "subtype", "edited", "attachments", "files"):
         if value := getattr(message, name):
             fields[name] = value
     if message.metadata and metadata:
         fields["metadata"] = message.metadata
-    if message.reactions:
-        fields["reactions"] = [{"name": n, "users": who, "count": len(who)} for n, who in message.reactions.items()]
     return fields
 
 
 def streamed(stream: Stream) -> list[Json]:
     """Return the blocks that a stream is kept as."""
     blocks: list[Json] = []
-    tasks = [_card(task) for task in stream.tasks]
-    if stream.plan and tasks:
-        blocks.append({"type": "plan", "title": stream.title or "Plan", "tasks": tasks})
     for part in stream.parts:
         match part:
             case str():
                 blocks.append({"type": "markdown", "text": part})
-            case TaskCard() if not stream.plan:
+            case TaskCard():
                 blocks.append(_card(part))
             case list():
                 blocks += part
-            case _:
-                continue
     return blocks
 
 
@@ -304,8 +297,7 @@ def view(workspace: SimulatedWorkspace, opened: View, app_id: str) -> Json:
         "app_id": app_id,
         "bot_id": workspace.bot_id,
         "hash": opened.hash,
-        "root_view_id": opened.root,
-        "previous_view_id": opened.previous,
+        "root_view_id": opened.id,
         "private_metadata": view.get("private_metadata", ""),
         "callback_id": view.get("callback_id", ""),
         "state": view.get("state", {"values": {}}),
@@ -318,7 +310,7 @@ def _card(task: TaskCard) -> Json:
         if text := getattr(task, name):
             section: Json = {"type": "rich_text_section", "elements": [{"type": "text", "text": text}]}
             card[name] = {"type": "rich_text", "elements": [section]}
-    return card | ({"sources": task.sources} if task.sources else {})
+    return card
 
 
 def _of(channel: Channel, event: Json, ts: str) -> Json:

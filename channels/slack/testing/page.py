@@ -86,7 +86,6 @@ class PageDrawing:
             "messages": [self._message(each, channel.id, in_thread=False) for each in messages],
             "thread": self._open_thread(team, channel.id),
             "views": [self._view(each.id, each.view) for each in workspace.views.values() if each.user == user.id],
-            "home": self._home(),
             "faults": [_fault(n, each) for n, each in enumerate(self._stand_in.faults.armed)],
             "calls": [_call(each) for each in self._stand_in.calls[-_CALLS:]][::-1],
             "deliveries": [
@@ -142,10 +141,6 @@ class PageDrawing:
             nodes = self._drawing.blocks(blocks) if blocks else self._drawing.mrkdwn(message.source)
             self._drawn[message.ts] = key, [*nodes, *self._drawing.files(message.files)]
         return self._drawn[message.ts][1]
-
-    def _home(self) -> Json | None:
-        home = self._team.workspace.homes.get(self._user.id)
-        return self._view(home.id, home.view) if home else None
 
     def _view(self, id: str, view: Json) -> Json:
         text: Callable[[str], str] = lambda name: str(view.get(name, {}).get("text", ""))  # noqa: E731
@@ -309,7 +304,7 @@ def _doing(act: Act, team: Team, fields: Mapping[str, Any]) -> Awaitable[Dispatc
         case "renames":
             return team.renames(user, channel, ts, text)
         case "opens":
-            return team.opens_home(user, fields["tab"])
+            return team.opens_home(user)
         case "shortcut":
             return team.shortcut(user, fields["callback"], channel, ts)
         case "submits":

@@ -77,8 +77,6 @@ def set_status(context: MethodContext, arguments: Arguments) -> Json:
     status, title = status_of(arguments, "status"), arguments.text("title")
     if len(title) > limits.SESSION_TITLE.value:
         raise MethodFailed("invalid_arguments", "[ERROR] title is too long [json-pointer:/title]")
-    if arguments.text("username") or arguments.text("icon_emoji") or arguments.text("icon_url"):
-        context.need_scope("chat:write.customize")
     if root not in channel.sessions and title:
         session_at(channel, root).title = title
     session = session_at(channel, root)
@@ -111,13 +109,6 @@ def bridge_status(context: MethodContext, arguments: Arguments) -> Json:
     return {}
 
 
-def bridge_title(context: MethodContext, arguments: Arguments) -> Json:
-    """`assistant.threads.setTitle`: the session's title."""
-    channel, root = _thread(context, arguments)
-    session_at(channel, root).title = arguments.need("title")[: limits.SESSION_TITLE.value]
-    return {}
-
-
 def set_prompts(context: MethodContext, arguments: Arguments) -> Json:
     """`assistant.threads.setSuggestedPrompts`: without effect where `thread_ts` is given."""
     channel = context.channel(arguments.need("channel_id"))
@@ -143,9 +134,6 @@ def _thread(context: MethodContext, arguments: Arguments) -> tuple[Channel, str]
     return channel, root
 
 
-_MODES = {"", "timeline", "plan"}
-
-
 def start(context: MethodContext, arguments: Arguments) -> Json:
     """`chat.startStream`: opens the session and sets it to `processing`."""
     _refuse_metadata(arguments)
@@ -154,16 +142,12 @@ def start(context: MethodContext, arguments: Arguments) -> Json:
     if root is None:
         raise MethodFailed("invalid_thread_ts")
     _check_recipient(context, arguments, channel)
-    if (mode := arguments.text("task_display_mode")) not in _MODES:
-        raise MethodFailed("invalid_arguments", "[ERROR] must be timeline or plan [json-pointer:/task_display_mode]")
-    if arguments.text("username") or arguments.text("icon_emoji") or arguments.text("icon_url"):
-        context.need_scope("chat:write.customize")
-    stream = Stream(context.now, plan=mode == "plan")
+    stream = Stream(context.now)
     warnings = append_chunks(chunks_of(arguments), stream)
     message = SlackMessage(
         channel.stamp(context.now), context.workspace.bot.id, "", root, context.workspace.id, stream=stream
     )
-    message.bot_id, message.username = context.workspace.bot_id, arguments.text("username") or None
+    message.bot_id = context.workspace.bot_id
     channel.messages[message.ts] = message
     session_at(channel, root).become("processing", context.now)
     context.notify(channel, payloads.message(context.workspace, channel, message))
@@ -295,18 +279,6 @@ def info(context: MethodContext, arguments: Arguments) -> Json:
     return {"file": file.as_json() | {"shares": shares}}
 
 
-def delete(context: MethodContext, arguments: Arguments) -> Json:
-    """`files.delete`: it is gone from every message."""
-    file = _file_of(context, arguments)
-    del context.workspace.files[file.id]
-    for id, places in file.shares.items():
-        channel = context.workspace.channels[id]
-        for place in places:
-            if message := channel.messages.get(place["ts"]):
-                channel.remove(message)
-    return {}
-
-
 def file_problems(workspace: SimulatedWorkspace, blocks: list[Json], now: int) -> Iterator[ShapeProblem]:
     """Give what is wrong with the files that image *blocks* name: each must be a processed picture."""
     for n, block in enumerate(blocks):
@@ -340,78 +312,17 @@ def _file_of(context: MethodContext, arguments: Arguments) -> SlackFile:
     return file
 
 
-_STACK = 3
-
-
 def open_modal(context: MethodContext, arguments: Arguments) -> Json:
     """`views.open`."""
-    view = _view(context, arguments, "modal")
-    opened = View(context.unique("V"), context.unique("h"), view, context.redeem(arguments.need("trigger_id")), "")
-    return _keep(context, opened)
-
-
-def push_modal(context: MethodContext, arguments: Arguments) -> Json:
-    """`views.push`: on top of what the person sees, three at most."""
-    view, user = _view(context, arguments, "modal"), context.redeem(arguments.need("trigger_id"))
-    below = [each for each in context.workspace.views.values() if each.user == user]
-    if len(below) >= _STACK:
-        raise MethodFailed("push_limit_reached")
-    previous = below[-1] if below else None
-    opened = View(context.unique("V"), context.unique("h"), view, user, previous.root if previous else "")
-    opened.previous = previous.id if previous else None
-    return _keep(context, opened)
-
-
-def update_view(context: MethodContext, arguments: Arguments) -> Json:
-    """`views.update`, by id or by external id; a `hash` that is no longer true is refused."""
-    name, external = arguments.text("view_id"), arguments.text("external_id")
-    view = context.workspace.views.get(name) or next(
-        (each for each in context.workspace.views.values() if external and each.view.get("external_id") == external),
-        None,
-    )
-    if view is None:
-        raise MethodFailed("not_found")
-    _check_hash(arguments, view)
-    view.view, view.hash = _view(context, arguments, "modal", view), context.unique("h")
-    return {"view": payloads.view(context.workspace, view, context.app_id)}
-
-
-def publish_home(context: MethodContext, arguments: Arguments) -> Json:
-    """`views.publish`."""
-    if (user := arguments.need("user_id")) not in context.workspace.users:
-        raise MethodFailed("user_not_found")
-    home = context.workspace.homes.get(user)
-    if home is not None:
-        _check_hash(arguments, home)
-    name = context.unique("V") if home is None else home.id
-    made = View(name, context.unique("h"), _view(context, arguments, "home"), user, name)
-    context.workspace.homes[user] = made
-    return {"view": payloads.view(context.workspace, made, context.app_id)}
-
-
-def _keep(context: MethodContext, opened: View) -> Json:
-    opened.root = opened.root or opened.id
-    context.workspace.views[opened.id] = opened
-    return {"view": payloads.view(context.workspace, opened, context.app_id)}
-
-
-def _check_hash(arguments: Arguments, view: View) -> None:
-    if (expected := arguments.text("hash")) and expected != view.hash:
-        raise MethodFailed("hash_conflict")
-
-
-def _view(context: MethodContext, arguments: Arguments, kind: str, old: View | None = None) -> Json:
     view = arguments.mapping("view", "invalid_arguments")
-    if view is None or view.get("type") != kind:
-        raise MethodFailed("invalid_arguments", f"[ERROR] must be a {kind} [json-pointer:/view/type]")
+    if view is None or view.get("type") != "modal":
+        raise MethodFailed("invalid_arguments", "[ERROR] must be a modal [json-pointer:/view/type]")
     if len(json.dumps(view).encode()) > limits.VIEW_BYTES.value:
         raise MethodFailed("view_too_large")
     raise_problems("invalid_arguments", check_view(view), "/view")
-    external = view.get("external_id")
-    others = (each for each in context.workspace.views.values() if each is not old)
-    if external and any(each.view.get("external_id") == external for each in others):
-        raise MethodFailed("duplicate_external_id")
-    return view
+    opened = View(context.unique("V"), context.unique("h"), view, context.redeem(arguments.need("trigger_id")))
+    context.workspace.views[opened.id] = opened
+    return {"view": payloads.view(context.workspace, opened, context.app_id)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,7 +343,6 @@ METHODS: Mapping[str, ScopedMethod] = MappingProxyType(
         "chat.postMessage": ScopedMethod(posting.post, ("chat:write",)),
         "chat.postEphemeral": ScopedMethod(posting.post_ephemeral, ("chat:write",)),
         "chat.update": ScopedMethod(posting.update, ("chat:write",)),
-        "chat.delete": ScopedMethod(posting.delete, ("chat:write",)),
         "chat.getPermalink": ScopedMethod(posting.permalink),
         "chat.startStream": ScopedMethod(start, ("chat:write",)),
         "chat.appendStream": ScopedMethod(append, ("chat:write",)),
@@ -440,25 +350,17 @@ METHODS: Mapping[str, ScopedMethod] = MappingProxyType(
         "agents.sessions.setStatus": ScopedMethod(set_status, ("chat:write",)),
         "agents.sessions.rename": ScopedMethod(rename, ("chat:write",)),
         "assistant.threads.setStatus": ScopedMethod(bridge_status, _STATUS),
-        "assistant.threads.setTitle": ScopedMethod(bridge_title, ("assistant:write",)),
         "assistant.threads.setSuggestedPrompts": ScopedMethod(set_prompts, ("assistant:write",)),
         "files.getUploadURLExternal": ScopedMethod(get_url, ("files:write",)),
         "files.completeUploadExternal": ScopedMethod(complete, ("files:write",)),
         "files.info": ScopedMethod(info, ("files:read",)),
-        "files.delete": ScopedMethod(delete, ("files:write",)),
         "conversations.replies": ScopedMethod(reading.replies, _HISTORY),
         "conversations.history": ScopedMethod(reading.history, _HISTORY),
         "conversations.info": ScopedMethod(reading.info, _READ),
-        "conversations.members": ScopedMethod(reading.members, _READ),
         "conversations.open": ScopedMethod(reading.open_im, ("im:write",)),
         "users.info": ScopedMethod(reading.user, ("users:read",)),
         "usergroups.users.list": ScopedMethod(reading.group_users, ("usergroups:read",)),
-        "reactions.add": ScopedMethod(posting.react, ("reactions:write",)),
         "views.open": ScopedMethod(open_modal),
-        "views.push": ScopedMethod(push_modal),
-        "views.update": ScopedMethod(update_view),
-        "views.publish": ScopedMethod(publish_home),
-        "blocks.validate": ScopedMethod(reading.validate),
     }
 )
 

@@ -24,7 +24,6 @@ class Button:
     value: str
     block_id: str
     type: str = "button"
-    visible_to: tuple[str, ...] = ()
     confirm: str = ""
 
 
@@ -97,19 +96,18 @@ def buttons(blocks: list[Json]) -> Iterator[Button]:
     """Give every button of *blocks*, feedback's two among them."""
     for n, block in enumerate(blocks):
         block_id = str(block.get("block_id") or f"b{n}")
-        elements: list[Json] = [*block.get("elements", []), *block.get("actions", [])]
+        elements: list[Json] = list(block.get("elements", []))
         if accessory := block.get("accessory"):
             elements.append(accessory)
         for element in elements:
             match element.get("type"):
-                case "button" | "icon_button":
+                case "button":
                     yield _button(element, element, block_id)
                 case "feedback_buttons":
                     for name in ("positive_button", "negative_button"):
                         yield _button(element, element[name], block_id)
                 case _:
                     continue
-        yield from buttons(block.get("child_blocks", []))
 
 
 def drawn(blocks: list[Json]) -> str:
@@ -138,7 +136,6 @@ def _button(element: Json, face: Json, block_id: str) -> Button:
         str(face.get("value", "")),
         block_id,
         str(element["type"]),
-        tuple(element.get("visible_to_user_ids", ())),
         str(element.get("confirm", {}).get("title", {}).get("text", "")),
     )
 
@@ -147,9 +144,7 @@ def _drawn(block: Json) -> str:
     match block.get("type"):
         case "markdown":
             return str(block["text"])
-        case "task_card":
-            return ""
-        case "divider" | "actions" | "context_actions" | "plan":
+        case "divider" | "actions" | "context_actions" | "task_card":
             return ""
         case "table" | "data_table":
             return "\n".join("\t".join(_words(cell) for cell in row) for row in block["rows"])
@@ -181,7 +176,7 @@ def _words(part: Any) -> str:
         case _:
             if isinstance(part.get("text"), str):
                 return str(part["text"])
-            names = ("title", "text", "fields", "elements", "rows", "body", "child_blocks")
+            names = ("title", "text", "fields", "elements", "rows")
             return "\n".join(filter(None, (_words(part.get(name)) for name in names)))
 
 
@@ -298,10 +293,6 @@ class Drawing:
                 return [node("section", self._section(block, block_id))]
             case "actions" | "context_actions":
                 return [node("actions", self._buttons(block["elements"], block_id))]
-            case "card" | "alert":
-                return [node("card", self._card(block, block_id))]
-            case "carousel":
-                return [drawn for each in block["elements"] for drawn in self._block(each, block_id)]
             case "input":
                 facts = {"element": block["element"], "hint": block.get("hint", {}).get("text")}
                 return [node("field", self._text(block["label"]), block=block_id, free=block.get("optional"), **facts)]
@@ -325,12 +316,8 @@ class Drawing:
                 return self._image(block)
             case "task_card":
                 return self.task(block)
-            case "plan":
-                return node("plan", [node("b", [block["title"]]), *map(self.task, block["tasks"])])
             case "data_visualization":
                 return node("chart", chart=block["chart"], title=block["title"])
-            case "container":
-                return node("container", [*self._text(block.get("title")), *self.blocks(block["child_blocks"])])
             case kind:
                 return node("context", [f"a block of type {kind}"])
 
@@ -346,8 +333,7 @@ class Drawing:
         """Draw a task card."""
         inner: list[Node] = [node("b", [card["title"]])]
         inner += [node("div", self.blocks([card[name]])) for name in ("details", "output") if card.get(name)]
-        sources = [self._link(each["url"], [each["text"]]) for each in card.get("sources", [])]
-        return node("task", [*inner, *([node("sources", sources)] if sources else [])], status=card["status"])
+        return node("task", inner, status=card["status"])
 
     def _section(self, block: Json, block_id: str) -> Iterator[Node]:
         if text := block.get("text"):
@@ -356,13 +342,6 @@ class Drawing:
             yield node("p", self._text(each))
         if accessory := block.get("accessory"):
             yield from self._buttons([accessory], block_id)
-
-    def _card(self, block: Json, block_id: str) -> Iterator[Node]:
-        for name in ("title", "subtitle", "body", "subtext", "text"):
-            if text := block.get(name):
-                yield node("p", self._text(text))
-        if block.get("actions"):
-            yield node("actions", self._buttons(block["actions"], block_id))
 
     def _buttons(self, elements: list[Json], block_id: str) -> Iterator[Node]:
         for element in elements:
@@ -373,12 +352,9 @@ class Drawing:
                 label = face.get("text", {}).get("text") or element["type"]
                 facts = {"action": element.get("action_id"), "value": face.get("value"), "block": block_id}
                 facts["confirm"] = _question(element.get("confirm"))
-                style = "icon" if element["type"] == "icon_button" else element.get("style")
-                yield node("button", [label], **facts, look=style, only=element.get("visible_to_user_ids"))
+                yield node("button", [label], **facts, look=element.get("style"))
 
-    def _text(self, text: Json | None) -> list[Node]:
-        if text is None:
-            return []
+    def _text(self, text: Json) -> list[Node]:
         if text["type"] == "image":
             return [self._image(text)]
         return self.mrkdwn(text["text"]) if text["type"] == "mrkdwn" else [text["text"]]

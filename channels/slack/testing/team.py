@@ -98,7 +98,6 @@ class _Hook:
     workspace: SimulatedWorkspace
     channel: Channel
     user: str
-    message: SlackMessage | None
     made: int
     uses: int = 0
 
@@ -135,12 +134,10 @@ class Tickets:
         entry.used = True
         return entry.user
 
-    def response_url(
-        self, workspace: SimulatedWorkspace, channel: Channel, user: str, message: SlackMessage | None = None
-    ) -> str:
+    def response_url(self, workspace: SimulatedWorkspace, channel: Channel, user: str) -> str:
         """Return an address for answers to a click."""
         name = self.unique("R")
-        self._hooks[name] = _Hook(workspace, channel, user, message, self._clock.now())
+        self._hooks[name] = _Hook(workspace, channel, user, self._clock.now())
         return f"{self.base_url}actions/{workspace.id}/{name}"
 
     def use(self, name: str, body: Json) -> None:
@@ -151,22 +148,16 @@ class Tickets:
         if hook.uses >= limits.RESPONSE_URL_USES.value:
             raise MethodFailed("used_url")
         hook.uses += 1
-        if hook.message is not None and (body.get("replace_original") or body.get("delete_original")):
-            _replace(hook.channel, hook.message, body)
-        else:
-            self.respond(hook.workspace, hook.channel, hook.user, body)
+        self.respond(hook.workspace, hook.channel, hook.user, body)
 
     def respond(self, workspace: SimulatedWorkspace, channel: Channel, user: str, body: Json) -> None:
-        """Show an answer to *user* alone, or to all if it says so."""
+        """Show an answer to *user* alone."""
         check_blocks(body.get("blocks", []))
         message = SlackMessage(channel.stamp(self._clock.now()), workspace.bot.id, str(body.get("text", "")))
         message.team, message.bot_id, message.blocks = workspace.id, workspace.bot_id, body.get("blocks", [])
         message.thread_ts = body.get("thread_ts")
-        if body.get("response_type") == "in_channel":
-            channel.messages[message.ts] = message
-        else:
-            message.to = user
-            channel.ephemeral.append(message)
+        message.to = user
+        channel.ephemeral.append(message)
 
     def after_submission(self, workspace: SimulatedWorkspace, view: View, delivery: Notification) -> None:
         """Do what the app answered to a modal that was sent off: nothing else than closing it is the default."""
@@ -178,26 +169,8 @@ class Tickets:
                 view.view["errors"] = answer.get("errors", {})
             case "update":
                 view.view, view.hash = answer["view"], self.unique("h")
-            case "push":
-                pushed = View(self.unique("V"), self.unique("h"), answer["view"], view.user, view.root, view.id)
-                workspace.views[pushed.id] = pushed
-            case "clear":
-                for each in [each for each in workspace.views.values() if each.root == view.root]:
-                    del workspace.views[each.id]
             case _:
                 workspace.views.pop(view.id, None)
-
-
-def _replace(channel: Channel, message: SlackMessage, body: Json) -> None:
-    """Change or delete the message that was clicked."""
-    if body.get("delete_original"):
-        if message.to is None:
-            channel.remove(message)
-        else:
-            channel.ephemeral.remove(message)
-        return
-    check_blocks(body.get("blocks", []))
-    message.text, message.blocks, message.stream = str(body.get("text", "")), body.get("blocks", []), None
 
 
 _MARKUP = re.compile(r"<(?:[@#!][^<>\s]+|(?:https?|mailto):[^<>\s]+)>")
@@ -349,8 +322,6 @@ class Team:
         """
         place, message = self._message(channel, ts)
         button = self._button(message, action_id, value)
-        if button.visible_to and user not in button.visible_to:
-            raise NotPossible(f"{user} does not see the button {action_id}.")
         if button.confirm and not sure:
             return Dispatched(ts)
         now = place.stamp(self._clock.now())
@@ -387,8 +358,6 @@ class Team:
         place = self.workspace.im(user)
         stamp = place.stamp(self._clock.now())
         event: Json = {"type": "app_home_opened", "user": user, "channel": place.id, "tab": tab, "event_ts": stamp}
-        if tab == "home" and (home := self.workspace.homes.get(user)):
-            event["view"] = payloads.view(self.workspace, home, self._courier.app.id)
         return await self._notify(place, event, stamp)
 
     async def looks_at(self, user: str, *entities: Json) -> Dispatched:
@@ -399,7 +368,7 @@ class Team:
         return await self._notify(place, event | {"context": {"entities": list(entities)}}, stamp)
 
     async def command(self, user: str, channel: str, command: str, text: str = "") -> Dispatched:
-        """Use a slash command; what the app answers with is shown to *user* alone, or to all if it says so."""
+        """Use a slash command; what the app answers with is shown to *user* alone."""
         place, author = self._place(user, channel)
         stamp = place.stamp(self._clock.now())
         payload: Json = {"token": "deprecated", "team_id": self.id, "team_domain": self.workspace.name.lower()}
@@ -414,12 +383,8 @@ class Team:
             self._tickets.respond(self.workspace, place, user, delivery.answer)
         return dispatched
 
-    async def shortcut(
-        self, user: str, callback_id: str, channel: str | None = None, ts: str | None = None
-    ) -> Dispatched:
-        """Use a shortcut: on a message, or a global one without *channel* and *ts*."""
-        if channel is None or ts is None:
-            return await self._interact("shortcut", user, {"callback_id": callback_id})
+    async def shortcut(self, user: str, callback_id: str, channel: str, ts: str) -> Dispatched:
+        """Use a shortcut on a message."""
         place, message = self._message(channel, ts)
         more: Json = {"callback_id": callback_id, "message_ts": ts, "channel": {"id": place.id, "name": place.name}}
         more["message"] = payloads.as_json(message, self._courier.app.id)
@@ -440,14 +405,10 @@ class Team:
         return dispatched
 
     async def closes(self, user: str, view_id: str) -> Dispatched:
-        """Close a modal; the app is notified if it asked to be."""
-        view = self._view(user, view_id)
-        del self.workspace.views[view_id]
+        """Close a modal."""
+        del self.workspace.views[self._view(user, view_id).id]
         self._changed()
-        if not view.view.get("notify_on_close"):
-            return Dispatched("")
-        shown_view = payloads.view(self.workspace, view, self._courier.app.id)
-        return await self._interact("view_closed", user, {"view": shown_view, "is_cleared": False})
+        return Dispatched("")
 
     # ---- what people see -------------------------------------------------------------------------
 
@@ -494,7 +455,7 @@ class Team:
         payload = payloads.interaction(self.workspace, person, self._courier.app.id, {"type": kind, **more})
         payload["trigger_id"] = self._tickets.trigger(user)
         if place is not None:
-            payload["response_url"] = self._tickets.response_url(self.workspace, place, user, message)
+            payload["response_url"] = self._tickets.response_url(self.workspace, place, user)
         ts = message.ts if message else ""
         return await self._dispatched(ts, [self._courier.interaction(payload, self.id)])
 

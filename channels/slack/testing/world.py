@@ -15,7 +15,7 @@ StreamEnd = Literal["finished", "expired", "stopped_by_user", "closed"]
 
 SCOPES = (
     "app_mentions:read assistant:write channels:history channels:read chat:write commands files:read files:write "
-    "groups:history groups:read im:history im:read im:write mpim:history mpim:read reactions:read reactions:write "
+    "groups:history groups:read im:history im:read im:write mpim:history mpim:read "
     "usergroups:read users:read users:read.email"
 )
 """What the app may do in a workspace that says nothing else."""
@@ -32,7 +32,6 @@ class User:
     bot: bool = False
     guest: bool = False
     stranger: bool = False
-    deleted: bool = False
     email: str = ""
     tz: str = "Europe/London"
 
@@ -44,7 +43,6 @@ class User:
             "team_id": self.team,
             "name": self.name,
             "real_name": self.real_name,
-            "deleted": self.deleted,
             "tz": self.tz,
             "is_bot": self.bot,
             "is_restricted": self.guest,
@@ -65,7 +63,6 @@ class TaskCard:
     status: str
     details: str = ""
     output: str = ""
-    sources: list[Json] = field(default_factory=list[Json])
 
 
 @dataclass(slots=True)
@@ -73,8 +70,6 @@ class Stream:
     """What was streamed into a message: Markdown, tasks and blocks in the order of their arrival."""
 
     started: int
-    plan: bool = False
-    title: str = ""
     parts: "list[str | TaskCard | list[Json]]" = field(default_factory=list["str | TaskCard | list[Json]"])
     ended: StreamEnd | None = None
 
@@ -117,9 +112,7 @@ class SlackMessage:
     metadata: Json | None = None
     edited: Json | None = None
     subtype: str | None = None
-    username: str | None = None
     stream: Stream | None = None
-    reactions: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     to: str | None = None
     """Who alone sees it, for an ephemeral message."""
 
@@ -256,14 +249,12 @@ class Channel:
 
 @dataclass(slots=True)
 class View:
-    """A modal or a Home tab."""
+    """A modal."""
 
     id: str
     hash: str
     view: Json
     user: str
-    root: str
-    previous: str | None = None
 
 
 @dataclass(slots=True)
@@ -283,7 +274,6 @@ class SimulatedWorkspace:
     channels: dict[str, Channel] = field(default_factory=dict[str, Channel])
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     views: dict[str, View] = field(default_factory=dict[str, View])
-    homes: dict[str, View] = field(default_factory=dict[str, View])
     bot_token: str = ""
     files: dict[str, SlackFile] = field(default_factory=dict[str, SlackFile])
     processing: int = 0
@@ -390,11 +380,6 @@ class Arguments(Mapping[str, Any]):
         if not (value := self.text(name)):
             raise _wrong(f"[ERROR] missing required field: {name}")
         return value
-
-    def flag(self, name: str, *, default: bool = False) -> bool:
-        """Return a boolean; forms write it as `1` or `true`."""
-        value = self._values.get(name, default)
-        return value in (True, 1, "1", "true", "True")
 
     def number(self, name: str, default: int) -> int:
         """Return a whole number."""

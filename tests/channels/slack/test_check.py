@@ -61,7 +61,6 @@ LONG = [
     ("data_visualization", "title", limits.CHART_TITLE),
     ("data_visualization", "chart/axis_config/x_label", limits.CHART_AXIS),
     ("task_card", "title", limits.TASK_TEXT),
-    ("plan", "tasks/1/title", limits.TASK_TEXT),
 ]
 
 
@@ -79,7 +78,6 @@ MANY = [
     ("context", "elements", limits.CONTEXT_ELEMENTS),
     ("actions", "elements", limits.ACTIONS_ELEMENTS),
     ("context_actions", "elements", limits.CONTEXT_ACTIONS_ELEMENTS),
-    ("actions", "elements/2/options", limits.OVERFLOW_OPTIONS),
     ("section", "accessory/options", limits.OPTIONS),
     ("table", "rows", limits.TABLE_ROWS),
     ("table", "rows/0", limits.TABLE_CELLS),
@@ -132,7 +130,7 @@ WRONG = [
     ("task_card", "status", "completed", "/status", "bad_value", None),
     ("task_card", "status", "pending", "/status", "bad_value", "a task_card outside of a plan may not be pending"),
     ("task_card", "output", "done", "/output", "wrong_type", "must provide an object"),
-    ("plan", "tasks/0/task_id", ..., "/tasks/0", "missing_field", None),
+    ("task_card", "task_id", ..., "", "missing_field", None),
 ]  # fmt: skip
 
 
@@ -170,11 +168,9 @@ def test_counts_go_over_all_blocks_of_a_message():
 
 
 def test_a_block_is_only_where_it_may_be():
-    """Markdown, charts, tasks and feedback are for messages; tables also for Home."""
-    for kind in ("markdown", "context_actions", "data_visualization", "task_card", "plan"):
-        assert [problem[:2] for problem in check([SAMPLES[kind]], surface="home")] == [("/0/type", "wrong_surface")]
-    assert check([SAMPLES["table"]], surface="home") == []
-    assert [problem[:2] for problem in check([SAMPLES["table"]], surface="modal")] == [("/0/type", "wrong_surface")]
+    """Markdown, charts, tables, tasks and feedback are for messages."""
+    for kind in ("markdown", "context_actions", "data_visualization", "task_card", "table"):
+        assert [problem[:2] for problem in check([SAMPLES[kind]], surface="modal")] == [("/0/type", "wrong_surface")]
 
 
 @for_each("blocks", [None, "x", {"type": "divider"}, [None], [[]], [{}], [{"type": 7}], [{"type": []}]])
@@ -186,12 +182,11 @@ def test_any_json_can_be_checked(blocks: Any):
 def test_a_view_has_limits_of_its_own():
     """Titles, metadata and the button of a form."""
     assert check_view(VIEW) == []
-    assert check_view({"type": "home", "blocks": [SAMPLES["section"]]}) == []
     for broken, pointer, code in (
         ({"title": words(x(limits.VIEW_TITLE))}, "/title/text", "too_long"),
         ({"private_metadata": x(limits.VIEW_METADATA)}, "/private_metadata", "too_long"),
         ({"callback_id": x(limits.VIEW_CALLBACK_ID)}, "/callback_id", "too_long"),
-        ({"blocks": [SAMPLES["plan"]]}, "/blocks/0/type", "wrong_surface"),
+        ({"blocks": [SAMPLES["task_card"]]}, "/blocks/0/type", "wrong_surface"),
         ({"blocks": [SAMPLES["divider"]] * 101}, "/blocks", "too_many"),
         ({"type": "page"}, "/type", "unknown_type"),
     ):

@@ -57,8 +57,8 @@ def refused(stand_in: SlackStandIn) -> list[str]:
 def test_fifty_answers_at_once_in_one_workspace(stage: Stage):
     """No call comes too often; each thread shows a sign within ten seconds, and the whole answer as soon as it ends.
 
-    Slack's rates are the bounds: 20 streams a minute, so the others get posts; 50 updates, so these are kept for the
-    ends; 50 statuses, so 22 of the posts become active a minute later.
+    Slack's rates are the bounds: 20 streams a minute, so the others get posts; 50 updates, so most are left to the
+    ends; 50 statuses, so the posts become active a minute later.
     """
 
     async def play(gathered: Crowd) -> None:
@@ -70,9 +70,8 @@ def test_fifty_answers_at_once_in_one_workspace(stage: Stage):
         # Text begins within three seconds, and each of a channel's five threads may post a second after another.
         assert figures.signs[-1] <= 10.0
         assert figures.late[-1] <= 3.0
-        assert figures.active[27] <= 30.0
+        assert figures.active[17] <= 30.0  # the streams
         assert figures.active[-1] <= MINUTE + 5.0
-        assert figures.still[17] <= 15.0  # the streams
         assert figures.calls["chat.startStream"] == 18
 
     stage(play, size=50)

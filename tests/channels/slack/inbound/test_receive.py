@@ -11,7 +11,8 @@ from agent_core.errors import Unavailable
 from agent_core.testing import pause, say
 from channels.slack.blocks import feedback_row
 from channels.slack.context import CLOSED, OUTSIDE, UNKNOWN
-from channels.slack.receive import ABSENT, Deduplicator
+from channels.slack.people import Lately
+from channels.slack.receive import ABSENT, DAY
 from channels.slack.settings import Slack
 from channels.slack.testing import Channel, InjectedFault
 from tests.channels.slack.rig import Rig, rigged
@@ -331,7 +332,7 @@ async def test_a_message_that_was_deleted_before_it_came_is_not_answered(rig: Ri
     dispatched = await rig.team.says("UANN", "UANN", "hello")
     await rig.team.deletes("UANN", "DANN", dispatched.ts)
     if not ours:
-        rig.receiver._lately = Deduplicator(rig.clock)
+        rig.receiver._lately = Lately(rig.clock, DAY)
     rig.clock.advance(60)
     assert (await dispatched.finished()).acked
     assert (await rig.core.sessions()).items == ()

@@ -8,12 +8,10 @@ from structlog.testing import capture_logs
 
 from agent_core import events as e
 from agent_core.messages import Text
-from channels.ledger import Ledger, UploadEntry
 from channels.slack import figures as figures_module
 from channels.slack.charts import choose
 from channels.slack.figures import EARLY, ChartPorts
 from channels.slack.outbox import WAIT
-from channels.slack.tables import content_key
 from channels.slack.testing import InjectedFault
 from channels.spec import ShownRender
 from tests.channels.slack.answers import ANN, Open, Showing, words
@@ -117,13 +115,9 @@ WHOLE = pytest.mark.whole
 @pytest.mark.parametrize(
     ("render", "charts", "refused", "expected", "shared"),
     [
-        (("table", TABLE), NOWHERE, ["data_table"], "table", []),
-        (("table", TABLE), NOWHERE, ["data_table", "table"], "markdown", []),
         (("chart", NATIVE), HERE, ["data_visualization"], "image", []),
-        (("chart", NATIVE), HERE, ["data_visualization", "image"], "context", ["orders.png"]),
+        (("chart", NATIVE), HERE, ["data_visualization", "image"], "data_table", []),
         (("chart", NATIVE), NOWHERE, ["data_visualization"], "data_table", []),
-        (("chart", NATIVE), NOWHERE, ["data_visualization", "data_table"], "table", []),
-        (("chart", NATIVE), NOWHERE, ["data_visualization", "data_table", "table"], "rich_text", []),
     ],
 )
 async def test_a_refused_form_is_followed_by_the_next(
@@ -248,17 +242,14 @@ async def test_a_picture_that_is_processed_is_shown_a_little_later(showing: Open
     assert is_right(shown, 1, [])
 
 
-async def test_a_picture_that_is_processed_for_long_is_shared_as_a_file(showing: Open):
-    """Slack refuses a file that it processes; after a few attempts the picture is a file in the thread."""
+async def test_a_picture_that_is_processed_for_long_is_its_data(showing: Open):
+    """Slack refuses a file that it processes; after a few attempts the chart is the table of its data."""
     shown = await showing()
     shown.charts = ChartPorts(OneColour())
     shown.stand_in.team().workspace.processing = 60_000
     assert await shown.live(drawing(("chart", PICTURE)))
-    refusals = [call for call in shown.stand_in.calls if (call.answer or {}).get("error") == "invalid_blocks"]
-    assert len(refusals) == EARLY
-    shown.clock.advance(60)
-    assert is_right(shown, 0, ["orders.png"])
-    assert "orders.png" in shown.text
+    assert "data_table" in kinds(shown)
+    assert is_right(shown, 0, [])
 
 
 @pytest.mark.parametrize("code", ["file_uploads_disabled", "storage_limit_reached", "file_type_not_allowed"])
@@ -377,20 +368,3 @@ async def test_a_stop_does_not_wait_for_a_picture(showing: Open):
     assert stop.at - started < 1000 * WAIT
     assert is_right(shown, 1, [])
     assert "Stopped." in shown.text
-
-
-async def test_a_picture_that_was_shared_is_no_image_after_a_restart(showing: Open):
-    """A process that finds that a chart was shared as a file does not show it a second time."""
-    shown = await showing()
-    shown.charts = ChartPorts(OneColour())
-    database = shown.open_database()
-    ledger = Ledger(database, shown.clock, "slack")
-    place = await ledger.claim_session(shown.session)
-    assert place is not None
-    await ledger.put_upload(place, UploadEntry(content_key(CHART), "shared", "F1", "shown"))
-    await ledger.release()
-    await database.close()
-    assert await shown.live(drawing(("chart", PICTURE)))
-    assert is_right(shown, 0, [])
-    assert "orders.png" in shown.text
-    assert shown.stand_in.called("files.getUploadURLExternal") == []

@@ -25,7 +25,6 @@ LIST = {
     "type": "rich_text",
     "elements": [{"type": "rich_text_list", "style": "bullet", "indent": 1, "elements": LINES}],
 }
-PENDING = {"type": "task_card", "task_id": "2", "title": "Go", "status": "pending"}
 BLOCKS = [
     {"type": "markdown", "text": "# Title\n\n- [ ] **one** `two`\n\n> ~~three~~\n\n| a |\n| -: |\n| b |\n\n[x](https://example.com)"},
     {"type": "section", "text": {"type": "mrkdwn", "text": "*bold* _it_ ~no~ `code` <@UANN> <https://example.com|here>"}},
@@ -46,7 +45,6 @@ BLOCKS = [
         "chart": {"type": "line", "series": SERIES, "axis_config": {"categories": ["Q1"]}},
     },
     {"type": "task_card", "task_id": "1", "title": "Look", "status": "complete", "output": rich("found")},
-    {"type": "plan", "title": "Steps", "tasks": [PENDING]},
     {"type": "image", "alt_text": "A chart", "image_url": "https://example.com/a.png"},
 ]  # fmt: skip
 

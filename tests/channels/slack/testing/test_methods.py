@@ -90,13 +90,10 @@ async def test_only_members_read_a_channel(team: Team, slack: Slack):
         ({"channel": "CNOWHERE", "text": "x"}, "channel_not_found"),
         ({"channel": "CQUIET", "text": "x"}, "not_in_channel"),
         ({"channel": "CGENERAL"}, "no_text"),
-        ({"channel": "CGENERAL", "markdown_text": "x", "text": "y"}, "markdown_text_conflict"),
-        ({"channel": "CGENERAL", "markdown_text": "x" * 12_001}, "msg_too_long"),
         ({"channel": "CGENERAL", "text": "x", "blocks": "nonsense"}, "invalid_blocks_format"),
         ({"channel": "CGENERAL", "text": "x", "blocks": [{"type": "divider"}] * 51}, "msg_blocks_too_many"),
         ({"channel": "CGENERAL", "text": "x", "metadata": {"event_type": "a"}}, "invalid_metadata_format"),
         ({"channel": "CGENERAL", "text": "x", "thread_ts": "1.000000"}, "cannot_reply_to_message"),
-        ({"channel": "CGENERAL", "text": "x", "username": "Someone"}, "missing_scope"),
     ],
 )
 async def test_a_post_that_slack_would_refuse_is_refused(slack: Slack, given: dict, expected: str):
@@ -112,9 +109,6 @@ async def test_bad_blocks_are_refused_whole_and_the_pointer_names_them(team: Tea
     assert said["errors"][0]["pointer"].startswith("/blocks/1/text")
     assert "[json-pointer:/blocks/1/text" in said["response_metadata"]["messages"][0]
     assert team.top("CGENERAL") == ()
-    said = await refusal(slack.blocks_validate(blocks=bad))
-    assert said["errors"][0]["pointer"].startswith("/blocks/1/text")
-    assert (await slack.blocks_validate(blocks=[SECTION]))["ok"]
 
 
 async def test_an_update_replaces_the_whole_message(team: Team, slack: Slack, listener: ScriptedListener):
@@ -129,8 +123,6 @@ async def test_an_update_replaces_the_whole_message(team: Team, slack: Slack, li
     assert await code(slack.chat_update(channel="CGENERAL", ts=theirs, text="x")) == "cant_update_message"
     assert await code(slack.chat_update(channel="CGENERAL", ts="1.000000", text="x")) == "message_not_found"
     assert await code(slack.chat_update(channel="CGENERAL", ts=ts, text="x" * 4001)) == "msg_too_long"
-    await slack.chat_delete(channel="CGENERAL", ts=ts)
-    assert [each.text for each in team.top("CGENERAL")] == ["mine"]
 
 
 async def test_only_one_person_sees_an_ephemeral_message(team: Team, slack: Slack):
@@ -198,7 +190,6 @@ async def test_people_channels_and_groups_are_looked_up(team: Team, slack: Slack
     team.workspace.add(User("UNEW", "new", "New One", "T0001"))
     assert (await slack.conversations_open(users="UNEW"))["channel"]["id"] == "DNEW"
     assert (await slack.conversations_info(channel="CSHARED"))["channel"]["is_ext_shared"]
-    assert "UANN" in (await slack.conversations_members(channel="CGENERAL"))["members"]
     assert (await slack.usergroups_users_list(usergroup="SDATA"))["users"] == ["UBEN", "UCLEO"]
     link = await slack.chat_getPermalink(channel="CGENERAL", message_ts=(await team.says("UANN", "CGENERAL", "x")).ts)
     assert "/archives/CGENERAL/p" in link["permalink"]
@@ -215,7 +206,8 @@ async def test_arguments_may_come_as_a_form(slack: Slack, team: Team):
 async def test_pings_of_a_message_are_found(slack: Slack, team: Team):
     """Mentions are found in texts, in Markdown and as elements of rich text; plain text pings no one."""
     await slack.chat_postMessage(channel="CGENERAL", text="<!channel> <@UANN> &lt;!here&gt;")
-    await slack.chat_postMessage(channel="CGENERAL", markdown_text="hello <!subteam^SDATA>")
+    markdown = [{"type": "markdown", "text": "hello <!subteam^SDATA>"}]
+    await slack.chat_postMessage(channel="CGENERAL", text="x", blocks=markdown)
     rich = [{"type": "rich_text_section", "elements": [{"type": "broadcast", "range": "here"}]}]
     await slack.chat_postMessage(channel="CGENERAL", text="x", blocks=[{"type": "rich_text", "elements": rich}])
     literal = [{"type": "rich_text_section", "elements": [{"type": "text", "text": "<!channel>"}]}]

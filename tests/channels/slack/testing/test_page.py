@@ -171,10 +171,10 @@ async def test_a_fault_is_armed_on_the_page(page: Page, stand_in: SlackStandIn, 
     await picture(page, "4-faults")
 
 
-async def test_a_modal_and_the_home_tab_are_used(
+async def test_a_modal_is_used(
     page: Page, stand_in: SlackStandIn, team: Team, slack: Slack, listener: ScriptedListener
 ):
-    """A shortcut opens a form that the person fills in; the Home tab shows what the app has published."""
+    """A shortcut opens a form that the person fills in."""
     await team.says("UBEN", "CDATA", "Look at this")
     await page.locator(".msg").hover()
     await page.get_by_role("button", name="Ask about this").click()
@@ -190,13 +190,6 @@ async def test_a_modal_and_the_home_tab_are_used(
     await stand_in.until(lambda: listener.received[-1].payload.get("type") == "view_submission")
     assert listener.received[-1].payload["view"]["state"]["values"]["q"]["text"]["value"] == "Why?"
     await expect(page.locator("dialog")).not_to_be_visible()
-
-    text = {"type": "header", "text": {"type": "plain_text", "text": "Two approvals are open"}}
-    await slack.views_publish(user_id="UANN", view={"type": "home", "blocks": [text]})
-    await page.get_by_role("button", name="parley", exact=True).click()
-    await page.get_by_role("button", name="Home").click()
-    await expect(page.locator("dialog")).to_contain_text("Two approvals are open")
-    assert [each["tab"] for each in listener.events if each["type"] == "app_home_opened"] == ["messages", "home"]
 
 
 async def test_the_page_stays_when_another_person_acts(page: Page, stand_in: SlackStandIn):

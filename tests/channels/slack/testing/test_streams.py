@@ -95,7 +95,6 @@ TASK = {"type": "task_update", "id": "q", "title": "Query", "status": "in_progre
         ({"chunks": [TASK | {"title": LONG}]}, "invalid_chunks"),
         ({"chunks": [TASK | {"output": LONG}]}, "invalid_chunks"),
         ({"chunks": [TASK | {"status": "completed"}]}, "invalid_chunks"),
-        ({"chunks": [{"type": "plan_update", "title": LONG}]}, "invalid_chunks"),
         ({"chunks": [{"type": "blocks", "blocks": [{"type": "section"}]}]}, "invalid_blocks"),
     ],
 )
@@ -107,14 +106,9 @@ async def test_a_stream_takes_only_what_slack_takes(slack: Slack, team: Team, ro
     assert (answer.source, answer.tasks, answer.streaming) == ("a", (), True)
 
 
-async def test_blocks_and_a_plan_keep_their_place(slack: Slack, team: Team, root: str):
+async def test_blocks_and_tasks_keep_their_place(slack: Slack, team: Team, root: str):
     """Blocks keep their place between two pieces of text; surplus ones are dropped with a warning."""
-    plan = {"type": "plan_update", "title": "Report"}
-    ts = (
-        await slack.chat_startStream(
-            channel="CGENERAL", thread_ts=root, task_display_mode="plan", chunks=[plan, TASK], **ANN
-        )
-    )["ts"]
+    ts = (await slack.chat_startStream(channel="CGENERAL", thread_ts=root, chunks=[TASK], **ANN))["ts"]
     divider = {"type": "divider"}
     chunks = [{"type": "markdown_text", "text": "one"}, {"type": "blocks", "blocks": [divider] * 51}]
     said = await slack.chat_appendStream(channel="CGENERAL", ts=ts, chunks=chunks)
@@ -122,8 +116,8 @@ async def test_blocks_and_a_plan_keep_their_place(slack: Slack, team: Team, root
     await slack.chat_stopStream(channel="CGENERAL", ts=ts, markdown_text="two", session_status="suspended")
     (answer,) = team.answers("CGENERAL", root)
     kinds = [block["type"] for block in answer.blocks]
-    assert kinds == ["plan", "markdown", *["divider"] * 50, "markdown"]
-    assert (answer.blocks[0]["title"], answer.blocks[0]["tasks"][0]["title"]) == ("Report", "Query")
+    assert kinds == ["task_card", "markdown", *["divider"] * 50, "markdown"]
+    assert answer.blocks[0]["title"] == "Query"
     assert status(team, "CGENERAL", root) == "suspended"
 
 

@@ -2,12 +2,7 @@
 
 from typing import Any
 
-import aiohttp
-import pytest
-from slack_sdk.web.async_client import AsyncWebClient
-
-from agent_core.testing import FakeClock
-from channels.slack.testing import SlackStandIn, Team
+from channels.slack.testing import Team
 from tests.channels.slack.samples import SAMPLES
 from tests.channels.slack.testing.refusals import Slack, code, refusal
 
@@ -41,18 +36,6 @@ async def test_only_the_end_of_a_stream_takes_metadata(team: Team, slack: Slack)
     more = {"channel": "CGENERAL", "ts": ts, "markdown_text": "b", "metadata": METADATA}
     assert await code(slack.api_call("chat.appendStream", json=more)) == "invalid_arguments"
     assert (await slack.chat_stopStream(channel="CGENERAL", ts=ts, metadata=METADATA))["ok"]
-
-
-@pytest.mark.parametrize(("method", "calls"), [("reactions.add", 50), ("conversations.members", 100)])
-async def test_methods_are_rationed_as_slack_documents_them(clock: FakeClock, method: str, calls: int):
-    """A method that Parley does not call has its own tier too, and not one call a minute."""
-    stand_in = SlackStandIn(clock=clock)
-    team = stand_in.team()
-    async with stand_in.serving() as url, aiohttp.ClientSession() as session:
-        slack = AsyncWebClient(token=team.bot_token, base_url=f"{url}api/", session=session, retry_handlers=[])
-        for _ in range(calls):
-            assert await code(slack.api_call(method, json={"channel": "CNONE", "name": "x"})) != "ratelimited"
-        assert await code(slack.api_call(method, json={"channel": "CNONE", "name": "x"})) == "ratelimited"
 
 
 async def test_each_answer_says_what_the_token_may_do(team: Team, slack: Slack):

@@ -59,8 +59,6 @@ async def test_a_picture_is_shown_once_it_is_processed(
     clock.advance(2)
     assert (await slack.chat_postMessage(channel="CGENERAL", text="x", blocks=[image(file)]))["ok"]
     assert await code(slack.chat_postMessage(channel="CGENERAL", text="x", blocks=[image(table)])) == "invalid_blocks"
-    await slack.files_delete(file=file)
-    assert await code(slack.chat_postMessage(channel="CGENERAL", text="x", blocks=[image(file)])) == "invalid_blocks"
 
 
 async def test_a_shared_file_arrives_when_it_is_processed(team: Team, slack: Slack, clock: FakeClock):

@@ -82,11 +82,9 @@ async def test_a_post_sends_exactly_its_arguments(server: ScriptedSlack, api: Sl
 async def test_an_update_without_blocks_sends_none(server: ScriptedSlack, api: SlackApi):
     """What is not given is not sent, so that an update by text alone takes the blocks away."""
     await api.update("C1", "1.5", "all")
-    await api.delete("C1", "1.5")
     await api.ephemeral("C1", "U1", "psst")
     assert server.asked == [
         ("chat.update", {"channel": "C1", "ts": "1.5", "text": "all", "parse": "none"}),
-        ("chat.delete", {"channel": "C1", "ts": "1.5"}),
         ("chat.postEphemeral", {"channel": "C1", "user": "U1", "text": "psst", "parse": "none"}),
     ]
 
@@ -94,10 +92,10 @@ async def test_an_update_without_blocks_sends_none(server: ScriptedSlack, api: S
 async def test_a_stream_begins_grows_and_ends(server: ScriptedSlack, api: SlackApi):
     """A stream names its thread and its reader, grows by chunks, and may end with a status for its session."""
     chunks = [{"type": "markdown_text", "text": "Hel"}]
-    ts = await api.start_stream("C1", "1.1", chunks, recipient_user="U1", recipient_team="T1", task_display="plan")
+    ts = await api.start_stream("C1", "1.1", chunks, recipient_user="U1", recipient_team="T1")
     await api.append_stream("C1", ts, chunks)
     await api.stop_stream("C1", ts, session_status="suspended")
-    reader = {"recipient_user_id": "U1", "recipient_team_id": "T1", "task_display_mode": "plan"}
+    reader = {"recipient_user_id": "U1", "recipient_team_id": "T1"}
     assert server.asked == [
         ("chat.startStream", {"channel": "C1", "thread_ts": "1.1", "chunks": chunks} | reader),
         ("chat.appendStream", {"channel": "C1", "ts": "1.5", "chunks": chunks}),
@@ -143,7 +141,6 @@ async def test_people_and_views(server: ScriptedSlack, api: SlackApi):
     assert await api.open_dm("U1") == "D1"
     server.answer = server.say({"ok": True, "view": {"id": "V1"}})
     assert await api.views_open("1.2.abc", {"type": "modal"}) == "V1"
-    await api.views_update("V1", {"type": "modal"}, hash="h")
     server.answer = server.say({"ok": True, "team_id": "T1", "user_id": "U9", "bot_id": "B1", "enterprise_id": None})
     assert await api.auth() == Identity("T1", "U9", "B1", None)
 

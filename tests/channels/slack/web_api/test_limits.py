@@ -26,11 +26,9 @@ def test_every_rate_is_a_row_of_the_table():
 
 
 def test_a_method_without_a_row_has_the_rate_of_most():
-    """Unlisted methods get Tier 2, and histories one call per minute for unlisted apps."""
+    """Methods without a row get Tier 2."""
     assert rate("pins.list") is limits.TIER_2
     assert rate("conversations.replies") is limits.TIER_3
-    assert rate("conversations.replies", unlisted=True) is limits.UNLISTED
-    assert rate("chat.update", unlisted=True) is limits.TIER_3
 
 
 def test_every_method_that_is_called_or_played_has_a_row():

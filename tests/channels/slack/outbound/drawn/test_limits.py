@@ -101,8 +101,6 @@ def test_a_message_is_valid(renders: list[ShownRender], data: st.DataObject):
     is_sent(blocks, "\n".join(choice.form.text for choice in chosen)[: limits.DRAWN_TEXT.value])
     assert sum(len(choice.form.text) for choice in chosen) <= limits.DRAWN_TEXT.value
     assert len(blocks) <= limits.DRAWN_BLOCKS.value
-    words = [block for block in blocks if block["type"] in ("markdown", "rich_text")]
-    assert len(json.dumps(words, ensure_ascii=False)) < 3 * limits.DRAWN_WORDS.value
 
 
 @_QUIET
