@@ -1,4 +1,4 @@
-"""Periodic work, and waiting for an event or a timeout."""
+"""A session is shown at a place, and periodic work."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable

@@ -138,7 +138,7 @@ class CardRow(SQLModel, table=True):
 class UploadRow(SQLModel, table=True):
     """A file that shows a render at a place of a channel, so that after a crash it is there once.
 
-    *form* says what it is: `png`, which a message shows, `csv`, or `shared`, a drawing that is a message of its own.
+    *form* says what it is: `png`, which a message shows, or `csv`, which is a message of its own.
     *file* is the place's own id of it, kept before it is made visible. *state* is planned, sent (its bytes are there),
     shown (all can see it), or failed (the place does not take it).
     """

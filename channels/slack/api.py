@@ -248,7 +248,7 @@ def unsent(method: str, error: Exception) -> NotSent | None:
 
 def _retry_after(headers: Mapping[str, str]) -> float:
     value = headers.get("Retry-After", "").strip()
-    return max(1.0, float(value)) if value.isdecimal() else float(limits.RATE_WINDOW.value)
+    return max(1.0, float(value)) if value.isdecimal() else float(limits.RATE_WINDOW)
 
 
 def _details(data: Mapping[str, Any]) -> tuple[str, ...]:

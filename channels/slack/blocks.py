@@ -1,4 +1,4 @@
-"""Markdown whose code would be syntax of Slack's own, as rich text, in which nothing is syntax; pure.
+"""The blocks of an answer: Markdown, and rich text where code would be syntax of Slack's own; pure.
 
 Such code, as `<!channel>` in a code block, may not be sent as Markdown, and nothing may be put into it either.
 """
@@ -268,7 +268,7 @@ def payloads(
     notice: str = "",
     feedback: str | None = None,
     allow_mentions: bool = False,
-    text_room: int = limits.TEXT.value,
+    text_room: int = limits.TEXT,
 ) -> list[Payload]:
     """Return the messages that show all of *words*, Markdown and what is between, none when there is nothing to show.
 
@@ -315,21 +315,21 @@ def _vote(text: str, label: str, value: str) -> Json:
 def _context(text: str, room: int) -> Iterator[_Row]:
     """Yield literal words as rows of a context block."""
     words = neutral(text).strip()
-    for piece in _small(words, limits.CONTEXT_TEXT.value, by_lines, lambda piece: len(escape(piece)) <= room):
+    for piece in _small(words, limits.CONTEXT_TEXT, by_lines, lambda piece: len(escape(piece)) <= room):
         element = {"type": "plain_text", "text": piece, "emoji": False}
         yield _Row(({"type": "context", "elements": [element]},), escape(piece))
 
 
 def _part(part: str | Figure, room: int, *, allow_mentions: bool) -> Iterator[_Row]:
     if isinstance(part, str):
-        yield from _blocks_markdown(safe(part, allow_mentions=allow_mentions), room, allow_mentions=allow_mentions)
+        yield from _markdown_rows(safe(part, allow_mentions=allow_mentions), room, allow_mentions=allow_mentions)
     else:
         markdown = sum(len(block["text"]) for block in part.blocks if block["type"] == "markdown")
         yield _Row(part.blocks, part.text, markdown)
 
 
-def _blocks_markdown(markdown: str, room: int, *, allow_mentions: bool) -> Iterator[_Row]:
-    limit = limits.MARKDOWN.value
+def _markdown_rows(markdown: str, room: int, *, allow_mentions: bool) -> Iterator[_Row]:
+    limit = limits.MARKDOWN
     for piece in _small(
         markdown, min(limit, room), pieces, lambda piece: len(unmasked(piece)) <= limit and len(twin(piece)) <= room
     ):
@@ -372,7 +372,7 @@ def _packed(rows: Iterable[_Row], room: int) -> Iterator[Payload]:
         size = sum(len(each.text) for each in fresh) + len(_GAP) * (len(fresh) - 1)
         markdown = sum(each.markdown for each in fresh)
         count = sum(len(each.blocks) for each in fresh)
-        if taken and (size > room or markdown > limits.MARKDOWN.value or count >= limits.BLOCKS_PER_MESSAGE.value):
+        if taken and (size > room or markdown > limits.MARKDOWN or count >= limits.BLOCKS_PER_MESSAGE):
             yield _payload(taken)
             fresh = [row]
         taken = fresh
@@ -404,7 +404,7 @@ def plainer(payload: Payload, pointer: str | None = None) -> Payload | None:
             return Payload((), payload.text, 2)
         else:
             blocks += plain_ones
-    if payload.level or not blocks or len(blocks) > limits.BLOCKS_PER_MESSAGE.value:
+    if payload.level or not blocks or len(blocks) > limits.BLOCKS_PER_MESSAGE:
         return Payload((), payload.text, 2)
     return Payload(tuple(blocks), payload.text, 1)
 
@@ -412,7 +412,7 @@ def plainer(payload: Payload, pointer: str | None = None) -> Payload | None:
 def _plainer(block: Json) -> list[Json] | None:
     """Return simpler blocks with the words of *block*, None when only the text can show them."""
     match block["type"]:
-        case "markdown" if len(block["text"]) <= limits.RICH_TEXT.value:
+        case "markdown" if len(block["text"]) <= limits.RICH_TEXT:
             return rich(block["text"])
         case "context" if all(element["type"] == "plain_text" for element in block["elements"]):
             return [{"type": "section", "text": element} for element in block["elements"]]

@@ -25,7 +25,6 @@ from channels.ledger import LEASE, CardRow, LostPlace, PlaceRow
 from channels.slack import api as f
 from channels.slack import forms as w
 from channels.slack import limits
-from channels.slack.api import Json as client_Json
 from channels.slack.forms import (
     ALWAYS,
     APPROVE,
@@ -46,13 +45,13 @@ from channels.slack.settings import Thread
 from channels.spec import Records
 from channels.text import unmistakable
 
-ROOM = limits.RICH_TEXT.value - 2_000
+ROOM = limits.RICH_TEXT - 2_000
 """Characters of arguments in one message; the rest is for the words around them."""
-BOX = limits.SECTION_TEXT.value - 100
+BOX = limits.SECTION_TEXT - 100
 """Characters of one box: no page says how many it may have, so as many as any text."""
 ROWS = 100
 """Rows of arguments in one message."""
-TEXT = limits.TEXT.value // 4
+TEXT = limits.TEXT // 4
 """Characters of arguments in a notification."""
 WORDS = 500
 """Characters of what the agent was asked."""
@@ -115,7 +114,7 @@ def pages(approval: ApprovalObject | None, about: CardContext, *, least: int = 1
 
 
 def _head(approval: ApprovalObject, about: CardContext, *, alone: bool) -> list[Json]:
-    title = unmistakable(" ".join(approval.title.split()))[: limits.HEADER_TEXT.value]
+    title = unmistakable(" ".join(approval.title.split()))[: limits.HEADER_TEXT]
     blocks: list[Json] = [{"type": "header", "text": _plain_text(title)}]
     if approval.status != "open" and not alone:
         blocks.append(_outcome(approval, about))
@@ -186,8 +185,8 @@ def _button(approval: ApprovalObject, action: str, label: str, style: str | None
     if sure is not None:
         title, words = sure
         made["confirm"] = {
-            "title": _plain_text(title[: limits.CONFIRM_TITLE.value]),
-            "text": _plain_text(words[: limits.CONFIRM_TEXT.value]),
+            "title": _plain_text(title[: limits.CONFIRM_TITLE]),
+            "text": _plain_text(words[: limits.CONFIRM_TEXT]),
             "confirm": _plain_text("Approve"),
             "deny": _plain_text("Back"),
         }
@@ -606,7 +605,7 @@ class CardScreen:
     def _mark(self, n: int) -> dict[str, Any]:
         return mark(self._name(n))
 
-    def _is_ours(self, message: client_Json) -> bool:
+    def _is_ours(self, message: f.Json) -> bool:
         return message.get("user") == self._space.user
 
     async def _admit(self, method: str) -> None:

@@ -179,7 +179,7 @@ _NAMELESS = "\u2013"
 
 def short_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return *names* in as many characters as Slack takes; those that would be the same then are numbered."""
-    limit = limits.CHART_NAME.value
+    limit = limits.CHART_NAME
     result: list[str] = []
     used: set[str] = set()
     counts: dict[str, int] = {}
@@ -196,7 +196,7 @@ def short_names(names: Iterable[str]) -> tuple[str, ...]:
 
 def plain_name(name: str) -> str:
     """Return *name* on one line, visible, and no syntax of Slack's own."""
-    return neutral(one_line(name[: 4 * limits.CHART_AXIS.value]))
+    return neutral(one_line(name[: 4 * limits.CHART_AXIS]))
 
 
 OTHER = "Other"
@@ -231,7 +231,7 @@ def native(chart: PlainChart, title: str, spec: Mapping[str, Any]) -> NativeChar
         return chart_block
     block = {
         "type": "data_visualization",
-        "title": shorten(plain_name(title), limits.CHART_TITLE.value) or "Chart",
+        "title": shorten(plain_name(title), limits.CHART_TITLE) or "Chart",
         "chart": chart_block,
     }
     return NativeChart(block, remark)
@@ -247,7 +247,7 @@ def _pie(chart: PlainChart) -> tuple[Json | NotNative, str]:
     slices = [(name, value) for name, value in zip(chart.categories, values, strict=True) if value]
     if not slices:
         return NotNative("no slice has a size"), ""
-    limit, remark = limits.CHART_SEGMENTS.value, ""
+    limit, remark = limits.CHART_SEGMENTS, ""
     if len(slices) > limit:
         order = sorted(range(len(slices)), key=lambda n: -slices[n][1])
         largest, rest = sorted(order[: limit - 1]), order[limit - 1 :]
@@ -261,9 +261,9 @@ def _pie(chart: PlainChart) -> tuple[Json | NotNative, str]:
 
 def _axes(chart: PlainChart, spec: Mapping[str, Any]) -> tuple[Json | NotNative, str]:
     """Return bars, lines or areas; horizontal bars stand up, since Slack has no others."""
-    if len(chart.series) > limits.CHART_SERIES.value:
+    if len(chart.series) > limits.CHART_SERIES:
         return NotNative(f"{len(chart.series)} series are more than Slack takes"), ""
-    remark, limit = "", limits.CHART_POINTS.value
+    remark, limit = "", limits.CHART_POINTS
     whole = _filled(chart)
     if isinstance(whole, NotNative):
         return whole, ""
@@ -297,7 +297,7 @@ def _with_axes(chart: PlainChart) -> Json:
     labels = short_names(chart.categories)
     names = short_names(each.name or chart.y or "" for each in chart.series)
     axis: Json = {"categories": list(labels)}
-    if along := shorten(plain_name(chart.x or ""), limits.CHART_AXIS.value):
+    if along := shorten(plain_name(chart.x or ""), limits.CHART_AXIS):
         axis["x_label"] = along
     sign = amount_sign(chart.format)  # the block writes none at its values
     if up := _with_sign(plain_name(chart.y or ""), sign):
@@ -312,9 +312,9 @@ def _with_axes(chart: PlainChart) -> Json:
 def _with_sign(title: str, sign: str) -> str:
     """Return the *title* of an axis with the *sign* of its amounts after it, if that is not in it."""
     if not sign or sign in title:
-        return shorten(title, limits.CHART_AXIS.value)
+        return shorten(title, limits.CHART_AXIS)
     after = f" ({sign})"
-    return f"{shorten(title, limits.CHART_AXIS.value - len(after))}{after}" if title else sign
+    return f"{shorten(title, limits.CHART_AXIS - len(after))}{after}" if title else sign
 
 
 def _points(labels: Sequence[str], values: Sequence[float | None], factor: int) -> list[Json]:
@@ -373,12 +373,12 @@ def link_form(render: ShownRender, chart: PlainChart) -> Form:
 
 def heading(render: ShownRender) -> str:
     """Return the title of the chart; without one, what it shows."""
-    return shorten(_head(render).heading, limits.TABLE_CAPTION.value)
+    return shorten(_head(render).heading, limits.TABLE_CAPTION)
 
 
 def alt_of(render: ShownRender) -> str:
     """Return what the picture of the chart shows, in words for those who do not see it."""
-    return shorten("\n".join((heading(render), *filter(None, _head(render).facts))), limits.IMAGE_ALT.value)
+    return shorten("\n".join((heading(render), *filter(None, _head(render).facts))), limits.IMAGE_ALT)
 
 
 def chart_words(render: ShownRender) -> str:

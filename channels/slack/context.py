@@ -441,7 +441,7 @@ def refusal(person: Person, slack: Slack, *, shared: bool = False) -> str | None
 
 def asked_by(thread: Thread, person: Person, agent: AgentObject, words: str) -> Thread:
     """Return *thread* with who is answered, who answers, and *words* as the title of its session."""
-    title = " ".join(words.split())[: limits.SESSION_TITLE.value] or None
+    title = " ".join(words.split())[: limits.SESSION_TITLE] or None
     team = thread.user_team if person.kind == "unknown" else person.team
     slack, name = settings_of(agent.definition), agent.definition.name
     about = replace(thread, user_team=team, title=title, agent=name)

@@ -1,4 +1,4 @@
-"""The files of one thread, each in the ledger before it can be seen, so that after a crash it is there once.
+"""The tables and charts of one thread, and their files: each is in the ledger before it can be seen, so there once.
 
 A drawing that a message shows is uploaded without a channel: only the app can see it, so a lost one is uploaded
 again. A file that is shared has its id persisted before the call that makes it visible, which Slack takes once per
@@ -25,13 +25,12 @@ from agent_core.traces import trace_of
 from channels.ledger import Ledger, LostPlace, OwnedPlace, UploadEntry, UploadState
 from channels.slack import api as f
 from channels.slack import limits
-from channels.slack.api import BadBlocks, Json
+from channels.slack.api import BadBlocks
 from channels.slack.charts import Ladders, choose
 from channels.slack.pace import Workspace
 from channels.slack.picture import DrawnItem, Item, words_item
 from channels.slack.settings import Thread
-from channels.slack.tables import ChartLink, ChosenForm, CsvUpload, Ladder, PngUpload
-from channels.slack.tables import Json as form_Json
+from channels.slack.tables import ChartLink, ChosenForm, CsvUpload, Json, Ladder, PngUpload
 from channels.spec import ConversationView, ShownRender
 
 UploadForm = Literal["png", "csv"]
@@ -183,7 +182,7 @@ class ThreadFiles:
         False: Slack has lost its bytes, so they have to be sent again.
         """
         info = await self._known_to_slack(file)
-        shares: Json = (info or {}).get("shares") or {}
+        shares: f.Json = (info or {}).get("shares") or {}
         if any(self._thread.channel in places for places in shares.values()):
             return True
         try:
@@ -193,7 +192,7 @@ class ThreadFiles:
             return info is not None
         return True
 
-    async def _known_to_slack(self, file: str) -> Json | None:
+    async def _known_to_slack(self, file: str) -> f.Json | None:
         """Return Slack's file object, None when there is no such complete file; empty when that cannot be asked."""
         try:
             return await self._call("files.info", lambda: self._api.file(file))
@@ -208,11 +207,11 @@ class ThreadFiles:
     async def _send_bytes(self, plan: PlannedFile) -> str:
         if (content := self._content.get(plan.key)) is None:
             content = await plan.content()
-        if not content or len(content) > limits.FILE_BYTES.value:
+        if not content or len(content) > limits.FILE_BYTES:
             raise _NoContentError
         if len(content) <= MAX_KEPT:
             self._content[plan.key] = content
-        ask = partial(self._api.upload_url, plan.name, len(content), alt=plan.alt[: limits.FILE_ALT.value])
+        ask = partial(self._api.upload_url, plan.name, len(content), alt=plan.alt[: limits.FILE_ALT])
         file, url = await self._call("files.getUploadURLExternal", ask)
         await self._api.put_bytes(url, content)
         return file
@@ -395,7 +394,7 @@ class ThreadFigures:
         early = self._early.setdefault(item.key, _Refusals())
         if item.has_file and early.count < EARLY:
             early.count += 1
-            early.until = self.clock.now() + round(limits.FILE_READY.value * 1000)
+            early.until = self.clock.now() + round(limits.FILE_READY * 1000)
         else:
             self._first[item.key] = item.step + 1
 
@@ -456,7 +455,7 @@ def _forms(ladders: Sequence[Ladder], first: Mapping[str, int]) -> tuple[ChosenF
     return chosen
 
 
-async def _png(drawer: PngDrawer, clock: Clock, spec: form_Json, owner: str) -> bytes | None:
+async def _png(drawer: PngDrawer, clock: Clock, spec: Json, owner: str) -> bytes | None:
     """Return the drawing, asked for again while nothing can be drawn; None when there is none after `DRAWING`."""
     end = clock.now() + DRAWING * 1000
     while True:
@@ -486,15 +485,15 @@ def _csv(ladder: Ladder, upload: CsvUpload) -> PlannedFile:
     return PlannedFile(ladder.key, "csv", upload.name, upload.title, content)
 
 
-def _drawn(choice: ChosenForm, blocks: tuple[form_Json, ...], *, has_file: bool = False) -> DrawnItem:
+def _drawn(choice: ChosenForm, blocks: tuple[Json, ...], *, has_file: bool = False) -> DrawnItem:
     return DrawnItem(choice.render, blocks, choice.form.text, choice.step, has_file)
 
 
-def _blocks(call: Mapping[str, Any]) -> Iterator[tuple[str, form_Json]]:
+def _blocks(call: Mapping[str, Any]) -> Iterator[tuple[str, Json]]:
     """Give the blocks of a call, each with the JSON pointer to it."""
     yield from ((f"/blocks/{n}", block) for n, block in enumerate(call.get("blocks") or ()))
-    for at, chunk in enumerate(cast("Sequence[form_Json]", call.get("chunks") or ())):
-        blocks: Sequence[form_Json] = chunk.get("blocks") or ()
+    for at, chunk in enumerate(cast("Sequence[Json]", call.get("chunks") or ())):
+        blocks: Sequence[Json] = chunk.get("blocks") or ()
         yield from ((f"/chunks/{at}/blocks/{n}", block) for n, block in enumerate(blocks))
 
 

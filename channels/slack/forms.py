@@ -200,7 +200,7 @@ APPROVE, ALWAYS, EDIT, DENY = "approval_approve", "approval_always", "approval_e
 CHOICES = tuple(f"approval_choice_{n}" for n in range(5))
 """Those of the buttons that answer a question with one of its few choices, by their number."""
 REASON = "reason"
-FIELDS = limits.BLOCKS_PER_VIEW.value // 2
+FIELDS = limits.BLOCKS_PER_VIEW // 2
 VALUE = "value"
 """The `action_id` of every field."""
 MAX_REASON = 2_000
@@ -277,7 +277,7 @@ class Field:
     @property
     def fits(self) -> bool:
         """Whether a form can hold it whole."""
-        return len(self.initial) <= limits.INPUT_TEXT.value and len(self.name) <= limits.INPUT_LABEL.value // 2
+        return len(self.initial) <= limits.INPUT_TEXT and len(self.name) <= limits.INPUT_LABEL // 2
 
 
 def denying(approval: ApprovalObject, card: CardAt) -> Json:
@@ -297,7 +297,7 @@ def editing(approval: ApprovalObject, schema: Json, card: CardAt) -> Json:
     if same := [unmistakable(name) for name in approval.arguments if name not in {each.name for each in form_fields}]:
         notice = f"Too long to be changed here, and kept as they are: {', '.join(same)}"
         blocks.append(
-            _note(notice if len(notice) <= limits.CONTEXT_TEXT.value else f"{len(same)} more are kept as they are.")
+            _note(notice if len(notice) <= limits.CONTEXT_TEXT else f"{len(same)} more are kept as they are.")
         )
     title, submit = ("Edit and approve", "Approve") if approval.form is None else ("Answer", "Send")
     return _form(EDIT, title, submit, blocks, card)
@@ -335,7 +335,7 @@ def card_at(metadata: str) -> CardAt:
 
 def notice(words: str) -> Json:
     """Return a form that only says something: mrkdwn."""
-    text = {"type": "mrkdwn", "text": words[: limits.SECTION_TEXT.value], "verbatim": True}
+    text = {"type": "mrkdwn", "text": words[: limits.SECTION_TEXT], "verbatim": True}
     section = {"type": "section", "text": text}
     return {"type": "modal", "title": _plain_text("Approval"), "close": _plain_text("Close"), "blocks": [section]}
 
@@ -368,18 +368,16 @@ def fields(approval: ApprovalObject, schema: Json) -> list[Field]:
 def _of(name: str, block: str, schema: Any, approval: ApprovalObject, *, required: bool) -> Field:
     part = cast("Json", schema) if isinstance(schema, dict) else {}
     is_form, is_present, value = approval.form is not None, name in approval.arguments, approval.arguments.get(name)
-    title = shorten(unmistakable(str(part.get("title") or "").strip()), limits.INPUT_LABEL.value // 2)
-    hint = unmistakable(str(part.get("description") or ""))[: limits.INPUT_HINT.value]
-    label = title if is_form and title else unmistakable(name) or _forms_json(name)
+    title = shorten(unmistakable(str(part.get("title") or "").strip()), limits.INPUT_LABEL // 2)
+    hint = unmistakable(str(part.get("description") or ""))[: limits.INPUT_HINT]
+    label = title if is_form and title else unmistakable(name) or _dumped(name)
     plain = Field(name, block, "text", "", required, hint=hint, label=label)
     if is_form and part.get("type") == "boolean" and (is_present or not required):
         first, yes = "0" if value is True else "", {"choices": (True,), "labels": ("Yes",)}
         return replace(plain, kind="flag", initial=first, **yes, element="checkboxes", blank=True)
     if choices := _choices(part, titled=is_form):
         values, labels = zip(*choices, strict=True)
-        initial = next(
-            (str(n) for n, each in enumerate(values) if is_present and _forms_json(each) == _forms_json(value)), ""
-        )
+        initial = next((str(n) for n, each in enumerate(values) if is_present and _dumped(each) == _dumped(value)), "")
         element = "radio_buttons" if is_form and part.get("type") == "boolean" else "static_select"
         return replace(plain, kind="choice", initial=initial, choices=values, labels=labels, element=element)
     if several := _several(part, titled=is_form):
@@ -392,7 +390,7 @@ def _of(name: str, block: str, schema: Any, approval: ApprovalObject, *, require
     kind, like = _KINDS.get(str(part.get("type")), ("json", object))
     if is_present and not (type(value) is like or (kind == "number" and type(value) is int)):
         kind = "json"
-    text = value if isinstance(value, str) and kind == "text" else _forms_json(value, indent=2)
+    text = value if isinstance(value, str) and kind == "text" else _dumped(value, indent=2)
     initial = text if is_present else ""
     made = replace(plain, kind=kind, initial=initial, blank=kind == "text" and is_present and not initial)
     if kind == "json":
@@ -435,11 +433,9 @@ def _choices(schema: Json, *, titled: bool = False) -> Sequence[tuple[Any, str]]
     """Return the values that are all there are, each with its label (*titled*: the schema's), if a menu has room."""
     yes_or_no = [(True, "Yes"), (False, "No")]
     named = yes_or_no if schema.get("type") == "boolean" else list(named_choices(schema))
-    labels = [shorten(unmistakable(name.strip()), limits.OPTION_TEXT.value) if titled else "" for _, name in named]
-    made = [(value, label or _forms_label(value)) for (value, _), label in zip(named, labels, strict=True)]
-    fit = len(made) <= limits.OPTIONS.value * _GROUPS and all(
-        len(label) <= limits.OPTION_TEXT.value for _, label in made
-    )
+    labels = [shorten(unmistakable(name.strip()), limits.OPTION_TEXT) if titled else "" for _, name in named]
+    made = [(value, label or _option_label(value)) for (value, _), label in zip(named, labels, strict=True)]
+    fit = len(made) <= limits.OPTIONS * _GROUPS and all(len(label) <= limits.OPTION_TEXT for _, label in made)
     return made if fit else ()
 
 
@@ -461,11 +457,9 @@ def _chosen(several: Sequence[str], value: Any) -> str | None:
     return ",".join(map(str, numbers)) if value == texts and len(numbers) == len(texts) else None
 
 
-def _forms_label(value: Any) -> str:
+def _option_label(value: Any) -> str:
     return (
-        unmistakable(value)
-        if isinstance(value, str) and value.strip() == value != ""
-        else unmistakable(_forms_json(value))
+        unmistakable(value) if isinstance(value, str) and value.strip() == value != "" else unmistakable(_dumped(value))
     )
 
 
@@ -572,7 +566,7 @@ def _element(field: Field) -> Json:
 def _menu(field: Field) -> Json:
     """Return the options of a field, in groups where they are too many for one, and those that are chosen at first."""
     options = [{"text": _plain_text(label), "value": str(n)} for n, label in enumerate(field.labels)]
-    chosen, most = [options[int(n)] for n in field.initial.split(",") if n], limits.OPTIONS.value
+    chosen, most = [options[int(n)] for n in field.initial.split(",") if n], limits.OPTIONS
     groups = [options[n : n + most] for n in range(0, len(options), most)]
     listed: Json = {"options": options}
     if len(groups) > 1:
@@ -616,5 +610,5 @@ def _plain_text(words: str) -> Json:
     return {"type": "plain_text", "text": words, "emoji": False}
 
 
-def _forms_json(value: Any, *, indent: int | None = None) -> str:
+def _dumped(value: Any, *, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)

@@ -1,7 +1,4 @@
-"""What a person has open in Slack as they write, as Slack's `app_context` says; pure.
-
-It is a hint, and no permission: only ids are read of it.
-"""
+"""What a payload of Slack's asks of the app; pure."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +26,10 @@ _ID, _TS = re.compile(r"[A-Z][A-Z0-9]{1,40}"), re.compile(r"\d{1,12}\.\d{1,9}")
 
 
 def viewed(app_context: Json) -> tuple[str, ...]:
-    """Return what *app_context* names: `channel C1`, `message 10.000200 of channel C1`, `canvas F1`, `list F2`."""
+    """Return what *app_context* names: `channel C1`, `message 10.000200 of channel C1`, `canvas F1`, `list F2`.
+
+    It is a hint, and no permission: only ids are read of it.
+    """
     entities: Any = app_context.get("entities")
     listed: list[Any] = cast("list[Any]", entities)[:MAX_ENTITIES] if isinstance(entities, list) else []
     return tuple(name for each in listed for name in _named(each))

@@ -1,4 +1,4 @@
-"""Search a thread for a message of the app whose acknowledgement was lost."""
+"""The messages of one session in one thread of Slack: sent, updated, and searched for where an answer was lost."""
 
 import asyncio
 from collections.abc import Awaitable, Collection, Mapping
@@ -248,9 +248,7 @@ class SlackOutbox:
         runs: RunCanceller,
         charts: ChartPorts = NO_CHARTS,
     ) -> None:
-        self.limits = MessageLimits(
-            edit_every=limits.APPEND_EVERY.value, text=TEXT, age=float(limits.STREAM_ROLL_AGE.value)
-        )
+        self.limits = MessageLimits(edit_every=limits.APPEND_EVERY, text=TEXT, age=float(limits.STREAM_ROLL_AGE))
         self._space, self._api, self._calls = workspace, workspace.api, ThreadCalls(workspace, thread)
         self._figures = ThreadFigures(ThreadFiles(workspace, thread, ledger, place, clock), charts, clock)
         self._thread, self._ledger, self._place, self._clock = thread, ledger, place, clock
@@ -465,8 +463,8 @@ class SlackOutbox:
         """Overwrite the whole message; idempotent."""
         is_edit = not (wanted.closed or repairs)
         since = (self._clock.now() - message.at) / 1000
-        if is_edit and since < limits.EDIT_EVERY.value:
-            raise Deferred("Edits are slower than appends.", retry_after=limits.EDIT_EVERY.value - since)
+        if is_edit and since < limits.EDIT_EVERY:
+            raise Deferred("Edits are slower than appends.", retry_after=limits.EDIT_EVERY - since)
         payload = wanted.payload(allow_mentions=self._thread.allow_mentions)
         message.entry.began_at = None
         while True:

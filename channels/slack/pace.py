@@ -1,4 +1,4 @@
-"""The rate budget: when Slack accepts a call of a method from a workspace; one pure model for pacer and stand-in."""
+"""When Slack accepts a call: the rate budget, the pacer that keeps to it, and the workspaces that share it."""
 
 import asyncio
 import math
@@ -18,11 +18,6 @@ from channels.slack.api import Identity, Limited, NoStreaming, SlackApi, SlackFa
 P = ParamSpec("P")
 T = TypeVar("T")
 POST, UPDATE = "chat.postMessage", "chat.update"
-
-
-def documented(method: str) -> int:
-    """Return how many calls of *method* Slack accepts per window from one workspace."""
-    return limits.rate(method).value
 
 
 class _Window:
@@ -58,7 +53,7 @@ class CallBudget:
         share: float = 1.0,
         leeway: float = 0.0,
         gap_leeway: float = 0.0,
-        rate: Callable[[str], int] = documented,
+        rate: Callable[[str], int] = limits.rate,
     ) -> None:
         self.share = share
         self._leeway, self._gap_leeway, self._rate = leeway, gap_leeway, rate
@@ -104,10 +99,10 @@ class CallBudget:
 
     def _rules(self, method: str, team: str, channel: str | None) -> Iterator[tuple[tuple[str, ...], int, int]]:
         """Yield the windows that a call falls into: key, calls, span."""
-        calls, span = _fit(self._rate(method) * self.share, limits.RATE_WINDOW.value)
+        calls, span = _fit(self._rate(method) * self.share, limits.RATE_WINDOW)
         yield (method, team), calls, _milli(span + self._leeway)
         if method == POST and channel is not None:
-            calls, span = _fit(limits.POSTS_PER_CHANNEL.value * self.share, 1.0)
+            calls, span = _fit(limits.POSTS_PER_CHANNEL * self.share, 1.0)
             yield (method, team, channel), calls, _milli(span + self._gap_leeway)
 
     def _wait(self, key: tuple[str, ...], calls: int, span: int, now: int) -> int:
@@ -168,7 +163,7 @@ class Pacer:
     in memory, and a connection.
     """
 
-    def __init__(self, clock: Clock, *, share: float = 1.0, rate: Callable[[str], int] = documented) -> None:
+    def __init__(self, clock: Clock, *, share: float = 1.0, rate: Callable[[str], int] = limits.rate) -> None:
         self._clock = clock
         self._budget = CallBudget(share=share, leeway=LEEWAY, gap_leeway=GAP_LEEWAY, rate=rate)
         self._lines: WeakValueDictionary[tuple[str, str, str | None], asyncio.Lock] = WeakValueDictionary()
@@ -190,7 +185,7 @@ class Pacer:
         spent = (calls - self._budget.left(method, team, now)) / calls
         if method == UPDATE and spent > EDITS:
             return MAX_WAIT
-        gap = SLOWER * spent * (limits.RATE_WINDOW.value + LEEWAY) / calls
+        gap = SLOWER * spent * (limits.RATE_WINDOW + LEEWAY) / calls
         since = (now - self._edited.get((method, team), 0)) / 1000
         wait = gap - since if 0 <= since < gap else self._budget.take(method, team, channel, now)
         if not wait:

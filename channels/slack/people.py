@@ -1,4 +1,4 @@
-"""The words of Slack's blocks, line by line as mrkdwn, and what of them cannot be words; pure.
+"""Who people are, and what they wrote: the words of Slack's blocks, line by line as mrkdwn.
 
 Blocks are read lazily and in order, so that a reader may stop at any line and pay for no more than it took.
 """
@@ -7,7 +7,7 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, islice
 from types import MappingProxyType
@@ -28,8 +28,6 @@ MAX_LABEL = 120
 """Characters of the name of a file, of a block and the like."""
 _ID = re.compile(r"[A-Z][A-Z0-9]{1,40}")
 _RANGES = frozenset({"here", "channel", "everyone"})
-_PIECE = 4_000
-"""Characters of one line; a longer one is divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +77,13 @@ def text_lines(value: Any) -> Iterator[Line]:
     if isinstance(value, Mapping):
         part = cast("Json", value)
         text = _plain(part)
-        yield from _lines(text if part.get("type") == "mrkdwn" else escape(text))
+        yield from _line(text if part.get("type") == "mrkdwn" else escape(text))
     elif isinstance(value, str):
-        yield from _lines(escape(value))
+        yield from _line(escape(value))
 
 
-def _lines(mrkdwn: str) -> Iterator[Line]:
-    for start in range(0, len(mrkdwn), _PIECE):
-        yield Line(mrkdwn[start : start + _PIECE])
-
-
-def _joined(mrkdwn: Iterable[str]) -> Iterator[Line]:
-    """Yield pieces of one line as such."""
-    taken, size = list[str](), 0
-    for piece in mrkdwn:
-        taken.append(piece)
-        size += len(piece)
-        if size > _PIECE:
-            yield from _lines("".join(taken))
-            taken, size = [], 0
-    if size:
-        yield from _lines("".join(taken))
+def _line(mrkdwn: str) -> Iterator[Line]:
+    return iter([Line(mrkdwn)] if mrkdwn else [])
 
 
 # ---- rich text --------------------------------------------------------------------------------------
@@ -150,7 +134,7 @@ def _day(seconds: int) -> str:
 
 
 def _section(element: Json) -> Iterator[Line]:
-    return _joined(map(_inline, objects(element.get("elements"))))
+    return _line("".join(map(_inline, objects(element.get("elements")))))
 
 
 def _rich_text(block: Json, depth: int) -> Iterator[Line]:
@@ -189,12 +173,7 @@ def _table(block: Json, depth: int) -> Iterator[Line]:
     yield from text_lines(block.get("caption"))
     rows: Any = block.get("rows")
     for row in cast("list[Any]", rows) if isinstance(rows, list) else ():
-        yield from _joined(_between(" | ", (_cell(cell, depth) for cell in objects(row))))
-
-
-def _between(sign: str, pieces: Iterable[str]) -> Iterator[str]:
-    for n, piece in enumerate(pieces):
-        yield f"{sign}{piece}" if n else piece
+        yield from _line(" | ".join(_cell(cell, depth) for cell in objects(row)))
 
 
 def _cell(cell: Json, depth: int) -> str:
@@ -214,7 +193,8 @@ def _chart(block: Json, _: int) -> Iterator[Line]:
 
 def _points(name: str, points: Any) -> Iterator[Line]:
     lines = (f"{escape(named(each.get('label')))} {escape(named(each.get('value')))}" for each in objects(points))
-    return (replace(line, text=name + line.text) for line in _joined(_between(", ", lines)))
+    listed = ", ".join(lines)
+    return _line(f"{name}{listed}" if listed else "")
 
 
 # ---- all others -------------------------------------------------------------------------------------

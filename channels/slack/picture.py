@@ -131,12 +131,12 @@ class MessagePicture:
             notice=self.notice,
             feedback=self.feedback,
             allow_mentions=allow_mentions,
-            text_room=limits.TEXT_HARD.value,
+            text_room=limits.TEXT_HARD,
         )
         if len(built) < 2:  # noqa: PLR2004 - one message
             return built[0] if built else Payload((), _NOTHING)
         # Too much for one message, which our own limit prevents for all but rare texts: send the text without blocks.
-        return Payload((), _GAP.join(each.text for each in built)[: limits.TEXT_HARD.value])
+        return Payload((), _GAP.join(each.text for each in built)[: limits.TEXT_HARD])
 
     def _parts(self) -> Iterator[str | Figure]:
         """Give its texts, and the tables and charts between them."""
@@ -195,7 +195,7 @@ def words_item(render: ShownRender) -> Words:
 
 def update_text(payload: Payload, wanted: MessagePicture) -> str:
     """Return the text of an update, which takes less than a post; raises `PartTooLong` for long text without blocks."""
-    limit = limits.TEXT.value
+    limit = limits.TEXT
     if payload.blocks or len(payload.text) <= limit:
         return payload.text[:limit]
     if wanted.length < _MIN_TEXT:  # it is not the answer that is long
@@ -278,9 +278,9 @@ def _chunk(block: Json) -> Json:
 def _task(call: CallView, *, ended: bool) -> ToolTask:
     name = neutral(call.shown if call.title else call.name.replace("_", " "))
     duration = lasted(call.seconds)
-    title = f"{name[: limits.TASK_TEXT.value - len(duration)]}{duration}"
+    title = f"{name[: limits.TASK_TEXT - len(duration)]}{duration}"
     status = _STATUS.get(call.status, "error")
-    details = neutral(" ".join((call.progress or "").split()))[: limits.TASK_TEXT.value]
+    details = neutral(" ".join((call.progress or "").split()))[: limits.TASK_TEXT]
     if ended and status == "in_progress":
         return ToolTask(call.id, title, "error", details)
     return ToolTask(call.id, title, status, details, _OUTCOME.get(call.status, ""))

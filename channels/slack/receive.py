@@ -1,4 +1,4 @@
-"""The sentence in a thread which says that a message is queued while its conversation waits, and for what."""
+"""What people do in Slack is taken in: messages, commands, shortcuts, and what they press and fill in on cards."""
 
 import asyncio
 import json
@@ -39,7 +39,6 @@ from channels.slack import api as f
 from channels.slack import forms, limits
 from channels.slack import forms as w
 from channels.slack import intake as i
-from channels.slack.api import Json as client_Json
 from channels.slack.context import (
     CLOSED,
     NO_AGENT,
@@ -270,7 +269,7 @@ async def pointed(asking: Mentions, installation: Installation, pointer: Pointed
 
 async def _post(installation: Installation, put: _Question) -> str:
     """Post the question of a command, and return the root of the thread in which it is answered."""
-    space, command, question = installation.space, put.command, shorten(put.text, limits.TEXT.value - 100)
+    space, command, question = installation.space, put.command, shorten(put.text, limits.TEXT - 100)
     text = f"<@{command.user}>: {escape(neutral(question))}"
     return await space.call(POST, command.channel, space.api.post, command.channel, text, metadata=mark(put.name))
 
@@ -495,7 +494,7 @@ def _marked(words: dict[str, str]) -> Json:
 
 
 DAY = 24 * 3_600_000
-RECEIVE_LATE = limits.EVENT_RETRY_2.value + limits.EVENT_RETRY_3.value
+LATEST_EDIT = limits.EVENT_RETRY_2 + limits.EVENT_RETRY_3
 """Seconds by which a message may come after its own edit: Slack sends again what it could not deliver."""
 IN_TIME = 2_000
 """Milliseconds after which a message comes late: replies to it may have come before it, or its deletion."""
@@ -518,7 +517,7 @@ class Receiver:
         self._renames = Lately[str, tuple[int, int]](clock, DAY)
         self._beside: set[asyncio.Task[None]] = set()
 
-    async def take(self, installation: Installation, item: i.Asked) -> str | client_Json | None:
+    async def take(self, installation: Installation, item: i.Asked) -> str | f.Json | None:
         """Carry out *item*, and return what only the person who asked reads, or what becomes of their form.
 
         Raises a `ParleyError` when nothing was kept and the same may come again.
@@ -548,7 +547,7 @@ class Receiver:
                 return await self._answered(installation, item)
         return None
 
-    async def is_new(self, payload: client_Json) -> bool:
+    async def is_new(self, payload: f.Json) -> bool:
         """Return whether *payload* is to be taken: what people do in Slack counts once, however often it is sent.
 
         Events may come again; each is known by what it is about.
@@ -560,7 +559,7 @@ class Receiver:
 
     async def _answered(
         self, installation: Installation, item: i.Commanded | i.Pointed | i.Pressed | i.Filled
-    ) -> str | client_Json | None:
+    ) -> str | f.Json | None:
         """Do what a person asked for who can be answered at once."""
         match item:
             case i.Commanded():
@@ -634,7 +633,7 @@ class Receiver:
                 case _:
                     continue
 
-    async def _after(self, installation: Installation, posted: i.MessagePosted) -> list[client_Json]:
+    async def _after(self, installation: Installation, posted: i.MessagePosted) -> list[f.Json]:
         for pause in PAUSES:
             try:
                 return await after(installation, posted.thread, posted.ts)
@@ -651,7 +650,7 @@ class Receiver:
         person: Person,
         until: float,
     ) -> None:
-        metadata: client_Json = session.metadata if session else {}
+        metadata: f.Json = session.metadata if session else {}
         mark = Watermark.of(metadata)
         look = await self._look(installation, posted, mark, until)
         words = await self._words(installation, posted, agent, until)
@@ -706,7 +705,7 @@ class Receiver:
                 await self._quote_again(installation, session, edited)
                 return
         # An edit may come before its message, which is then answered in its edited form; the other is a repetition.
-        late = at(edited.at)[0] - at(posted.ts)[0] <= RECEIVE_LATE and at(posted.ts) > mark.newest
+        late = at(edited.at)[0] - at(posted.ts)[0] <= LATEST_EDIT and at(posted.ts) > mark.newest
         if late and (posted.addressed or session is not None):
             await self._on_message(installation, posted)
 

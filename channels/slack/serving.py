@@ -1,4 +1,4 @@
-"""Whether a request is of Slack's, and can be read; pure but for the clock of the signature's age."""
+"""Slack is served: requests and sockets are heard, checked and taken in, for as long as the process runs."""
 
 import asyncio
 import json
@@ -302,7 +302,7 @@ def _quiet(name: str, level: int) -> logging.Logger:
     return logger
 
 
-SERVING_AGAIN = 15.0
+IDENTIFY_AGAIN = 15.0
 """Seconds between two attempts to ask Slack for our own identity."""
 NO_AGENT = f"no agent is in Slack: put `{IN_SLACK}`, or the channels in which it answers, into an agent's file"
 
@@ -403,7 +403,7 @@ async def _identify(workspaces: Workspaces, clock: Clock) -> None:
             if str(error) != logged:
                 logged = str(error)
                 _log.error("slack.not_met", error=logged)
-            await clock.sleep(SERVING_AGAIN)
+            await clock.sleep(IDENTIFY_AGAIN)
         else:
             return
 

@@ -1,4 +1,4 @@
-"""A thread of Slack: where a session lives, and for whom it is answered now."""
+"""A thread of Slack, what Slack signs, and what an agent configures of Slack."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,7 +74,7 @@ NAME = "slack"
 MAX_LOADING = 10
 MAX_LOADING_TEXT = 100
 MAX_PROMPTS = 4
-"""Slack shows no more, see `web_api.limits.PROMPTS`."""
+"""Slack shows no more, see `limits.PROMPTS`."""
 MAX_PROMPT_TITLE = 75
 MAX_PROMPT_MESSAGE = 2_000
 """Characters. Slack's pages name no length of a prompt; these are what it lets a button show and carry."""

@@ -104,7 +104,7 @@ class Form:
 
 def note(words: str) -> Json:
     """Return a line of small letters in which nothing is syntax."""
-    element = {"type": "plain_text", "text": shorten(words, limits.CONTEXT_TEXT.value), "emoji": False}
+    element = {"type": "plain_text", "text": shorten(words, limits.CONTEXT_TEXT), "emoji": False}
     return {"type": "context", "elements": [element]}
 
 
@@ -116,9 +116,9 @@ def file_name(title: str, ending: str, otherwise: str) -> str:
 
 
 def _image(source: Json, title: str, alt: str) -> Json:
-    block: Json = {"type": "image", **source, "alt_text": shorten(alt, limits.IMAGE_ALT.value) or "A chart."}
+    block: Json = {"type": "image", **source, "alt_text": shorten(alt, limits.IMAGE_ALT) or "A chart."}
     if title:
-        block["title"] = {"type": "plain_text", "text": shorten(title, limits.IMAGE_TITLE.value), "emoji": False}
+        block["title"] = {"type": "plain_text", "text": shorten(title, limits.IMAGE_TITLE), "emoji": False}
     return block
 
 
@@ -143,10 +143,10 @@ class Room(NamedTuple):
 
 
 MESSAGE = Room(
-    charts=limits.CHARTS_PER_MESSAGE.value,
-    data_tables=limits.DATA_TABLE_TEXT.value,
-    blocks=limits.DRAWN_BLOCKS.value,
-    text=limits.DRAWN_TEXT.value,
+    charts=limits.CHARTS_PER_MESSAGE,
+    data_tables=limits.DATA_TABLE_TEXT,
+    blocks=limits.DRAWN_BLOCKS,
+    text=limits.DRAWN_TEXT,
 )
 """The room of a whole message; what its text may need, and the rows around it, is not in it."""
 
@@ -382,14 +382,14 @@ def table_steps(render: ShownRender, table: DataTable) -> list[FormMaker]:
 
 def data_table_form(render: ShownRender, table: DataTable, room: Room = MESSAGE) -> Form | None:
     """Return *table* as a block that people can sort, filter and page through."""
-    limit = min(room.data_tables, limits.DATA_TABLE_TEXT.value)
-    cells = grid(table, rows=limits.DATA_TABLE_ROWS.value, columns=limits.DATA_TABLE_COLUMNS.value, room=limit)
+    limit = min(room.data_tables, limits.DATA_TABLE_TEXT)
+    cells = grid(table, rows=limits.DATA_TABLE_ROWS, columns=limits.DATA_TABLE_COLUMNS, room=limit)
     if cells is None or not cells.rows:
         return None
     count = len(cells.rows)
     block: Json = {
         "type": "data_table",
-        "caption": shorten(neutral(_heading(render)), limits.TABLE_CAPTION.value),
+        "caption": shorten(neutral(_heading(render)), limits.TABLE_CAPTION),
         "page_size": count if count <= _ONE_PAGE else PAGE,
         "rows": cells.block_rows(),
     }
@@ -411,9 +411,7 @@ def table_words(render: ShownRender, table: DataTable) -> str:
     """Return *table* for notifications and screen readers: its title, its shape and its first rows."""
     rows, columns = len(table.rows), len(table.columns)
     shape = f"table of {rows:,} {_plural('row', rows)} and {columns:,} {_plural('column', columns)}"
-    cells = grid(
-        DataTable(table.columns[:6], table.rows[:_SAMPLES]), rows=_SAMPLES, columns=6, room=limits.TABLE_TEXT.value
-    )
+    cells = grid(DataTable(table.columns[:6], table.rows[:_SAMPLES]), rows=_SAMPLES, columns=6, room=limits.TABLE_TEXT)
     lines = [" | ".join(shorten(text, 30) for text in row) for row in cells.texts()] if cells else []
     return summary(f"{shorten(render.title, 100)}: {shape}" if render.title else shape.capitalize(), *lines)
 
@@ -424,7 +422,7 @@ def _plural(word: str, count: int) -> str:
 
 def attachment_of(render: ShownRender, table: DataTable, scope: str | None = None) -> CsvUpload:
     """Return the file of the whole *table*, of which *scope* is shown."""
-    title, rows = shorten(_heading(render), limits.TABLE_CAPTION.value), len(table.rows)
+    title, rows = shorten(_heading(render), limits.TABLE_CAPTION), len(table.rows)
     said = scope or f"{rows:,} {_plural('row', rows)}"
     return CsvUpload(render.kind, render.payload, file_name(title, "csv", "table"), title, rows, said)
 

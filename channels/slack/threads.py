@@ -1,4 +1,4 @@
-"""The status of a thread's session in Slack: processing, active or suspended; and its title, once."""
+"""Sessions are shown in their threads, with the status and the title of each in Slack."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The table of the web channel: scripts of the widget that were given out."""
+"""The routes of the web channel: visitors' tokens, the widget's scripts of all versions, and the demo page."""
 
 import base64
 import hashlib
@@ -57,7 +57,7 @@ from channels.web.demo import (
     states_address,
 )
 from channels.web.identity import COOKIE_SECONDS, Principal, Token, TokenSigner, fault_of_id, fault_of_name
-from channels.web.settings import NAME as SETTINGS_NAME
+from channels.web.settings import NAME as CHANNEL
 from channels.web.settings import SETTINGS, settings_of
 
 # SQLModel types `__tablename__` as a declared_attr, though it takes a string:
@@ -475,5 +475,5 @@ async def serve(_core: Core, records: Records, _settings: object, *, socket: boo
 
 
 WEB: ChannelSpec[object] = ChannelSpec(
-    name=SETTINGS_NAME, address=re.compile(r"web:(?P<id>.+)"), settings=SETTINGS, serve=serve
+    name=CHANNEL, address=re.compile(r"web:(?P<id>.+)"), settings=SETTINGS, serve=serve
 )

@@ -1,4 +1,4 @@
-"""Which pictures and signs an agent may have on a page: what is safe under a strict policy, and small. Pure."""
+"""What an agent configures of the web channel: texts, pictures and signs that are safe under a strict policy."""
 
 import binascii
 import re

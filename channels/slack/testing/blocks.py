@@ -1,4 +1,4 @@
-"""Shapes of JSON values, made of smaller ones; a shape says what is wrong with a value, and where."""
+"""The blocks and views that Slack takes, as shapes; a shape says what is wrong with a value, and where."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -146,8 +146,8 @@ def one_of(*names: str) -> Shape:
     return check
 
 
-_ID = {"block_id": text(limits.BLOCK_ID.value)}
-_ACTION = {"action_id": text(limits.ACTION_ID.value)}
+_ID = {"block_id": text(limits.BLOCK_ID)}
+_ACTION = {"action_id": text(limits.ACTION_ID)}
 
 
 def words(limit: int, *kinds: str) -> Shape:
@@ -162,12 +162,12 @@ def _plain(limit: int) -> Shape:
 
 IMAGE = both(
     record(
-        {"alt_text": text(limits.IMAGE_ALT.value)},
+        {"alt_text": text(limits.IMAGE_ALT)},
         {
             **_ID,
-            "image_url": text(limits.IMAGE_URL.value),
+            "image_url": text(limits.IMAGE_URL),
             "slack_file": both(record({}, {"id": text(), "url": text()}), one_of("id", "url")),
-            "title": _plain(limits.IMAGE_TITLE.value),
+            "title": _plain(limits.IMAGE_TITLE),
         },
     ),
     one_of("image_url", "slack_file"),
@@ -219,57 +219,55 @@ RICH_TEXT = record(
 
 _CONFIRM = record(
     {
-        "title": _plain(limits.CONFIRM_TITLE.value),
-        "text": words(limits.CONFIRM_TEXT.value, "plain_text", "mrkdwn"),
-        "confirm": _plain(limits.CONFIRM_BUTTON.value),
-        "deny": _plain(limits.CONFIRM_BUTTON.value),
+        "title": _plain(limits.CONFIRM_TITLE),
+        "text": words(limits.CONFIRM_TEXT, "plain_text", "mrkdwn"),
+        "confirm": _plain(limits.CONFIRM_BUTTON),
+        "deny": _plain(limits.CONFIRM_BUTTON),
     },
     {"style": text(among=("primary", "danger"))},
 )
-_LABEL = {"accessibility_label": text(limits.ACCESSIBILITY_LABEL.value)}
-_VALUE = {"value": text(limits.BUTTON_VALUE.value)}
+_LABEL = {"accessibility_label": text(limits.ACCESSIBILITY_LABEL)}
+_VALUE = {"value": text(limits.BUTTON_VALUE)}
 _BUTTON = record(
-    {"text": _plain(limits.BUTTON_TEXT.value)},
+    {"text": _plain(limits.BUTTON_TEXT)},
     {
         **_ACTION,
         **_VALUE,
         **_LABEL,
-        "url": text(limits.BUTTON_URL.value),
+        "url": text(limits.BUTTON_URL),
         "style": text(among=("primary", "danger")),
         "confirm": _CONFIRM,
     },
 )
 _OPTION = record(
-    {"text": words(limits.OPTION_TEXT.value, "plain_text", "mrkdwn"), "value": text(limits.OPTION_VALUE.value)},
-    {"description": words(limits.OPTION_TEXT.value, "plain_text", "mrkdwn"), "url": text(limits.BUTTON_URL.value)},
+    {"text": words(limits.OPTION_TEXT, "plain_text", "mrkdwn"), "value": text(limits.OPTION_VALUE)},
+    {"description": words(limits.OPTION_TEXT, "plain_text", "mrkdwn"), "url": text(limits.BUTTON_URL)},
 )
 _ELEMENT = {**_ACTION, "confirm": _CONFIRM, "focus_on_load": flag}
-_MENU = {**_ELEMENT, "placeholder": _plain(limits.PLACEHOLDER.value)}
-_GROUP = record({"label": _plain(limits.OPTION_TEXT.value), "options": items(_OPTION, limits.OPTIONS.value)})
+_MENU = {**_ELEMENT, "placeholder": _plain(limits.PLACEHOLDER)}
+_GROUP = record({"label": _plain(limits.OPTION_TEXT), "options": items(_OPTION, limits.OPTIONS)})
 _MENUS: dict[str, Shape] = {
     "static_select": both(
         record(
             {},
             {
                 **_MENU,
-                "options": items(_OPTION, limits.OPTIONS.value),
-                "option_groups": items(_GROUP, limits.OPTIONS.value),
+                "options": items(_OPTION, limits.OPTIONS),
+                "option_groups": items(_GROUP, limits.OPTIONS),
                 "initial_option": _OPTION,
             },
         ),
         one_of("options", "option_groups"),
     ),
-    "checkboxes": record(
-        {"options": items(_OPTION, limits.CHOICES.value)}, {**_ELEMENT, "initial_options": items(_OPTION)}
-    ),
-    "radio_buttons": record({"options": items(_OPTION, limits.CHOICES.value)}, {**_ELEMENT, "initial_option": _OPTION}),
+    "checkboxes": record({"options": items(_OPTION, limits.CHOICES)}, {**_ELEMENT, "initial_options": items(_OPTION)}),
+    "radio_buttons": record({"options": items(_OPTION, limits.CHOICES)}, {**_ELEMENT, "initial_option": _OPTION}),
 }
 ACTIONS: dict[str, Shape] = {
     **_MENUS,
     "button": _BUTTON,
 }
 SECTION_ACCESSORIES: dict[str, Shape] = {**ACTIONS, "image": IMAGE}
-_WRITTEN = {**_ACTION, "placeholder": _plain(limits.PLACEHOLDER.value), "focus_on_load": flag}
+_WRITTEN = {**_ACTION, "placeholder": _plain(limits.PLACEHOLDER), "focus_on_load": flag}
 INPUTS: dict[str, Shape] = {
     **_MENUS,
     "email_text_input": record({}, {**_WRITTEN, "initial_value": text()}),
@@ -284,8 +282,8 @@ INPUTS: dict[str, Shape] = {
             {},
             {
                 **_MENU,
-                "options": items(_OPTION, limits.OPTIONS.value),
-                "option_groups": items(_GROUP, limits.OPTIONS.value),
+                "options": items(_OPTION, limits.OPTIONS),
+                "option_groups": items(_GROUP, limits.OPTIONS),
                 "initial_options": items(_OPTION),
                 "max_selected_items": number(1, whole=True),
             },
@@ -296,18 +294,18 @@ INPUTS: dict[str, Shape] = {
         {},
         {
             **_ACTION,
-            "placeholder": _plain(limits.PLACEHOLDER.value),
-            "initial_value": text(limits.INPUT_TEXT.value, least=0),
+            "placeholder": _plain(limits.PLACEHOLDER),
+            "initial_value": text(limits.INPUT_TEXT, least=0),
             "multiline": flag,
-            "min_length": number(0, limits.INPUT_TEXT.value, whole=True),
-            "max_length": number(1, limits.INPUT_TEXT.value, whole=True),
+            "min_length": number(0, limits.INPUT_TEXT, whole=True),
+            "max_length": number(1, limits.INPUT_TEXT, whole=True),
             "focus_on_load": flag,
         },
     ),
 }
 
 _VOTE = record(
-    {"text": _plain(limits.BUTTON_TEXT.value), **_VALUE},
+    {"text": _plain(limits.BUTTON_TEXT), **_VALUE},
     _LABEL,
 )
 CONTEXT_ACTIONS: dict[str, Shape] = {
@@ -316,7 +314,7 @@ CONTEXT_ACTIONS: dict[str, Shape] = {
 
 
 _RAW = {"raw_text": record({"text": text()}), "raw_number": record({"value": number(), "text": text()})}
-_ROW = items(typed({**_RAW, "rich_text": RICH_TEXT}), limits.TABLE_CELLS.value)
+_ROW = items(typed({**_RAW, "rich_text": RICH_TEXT}), limits.TABLE_CELLS)
 
 
 def cell_texts(value: Any) -> Iterator[str]:
@@ -358,16 +356,16 @@ def _is_grid(value: Json, at: str) -> Iterator[ShapeProblem]:
 
 TABLE = both(
     record(
-        {"rows": items(_ROW, limits.TABLE_ROWS.value)},
+        {"rows": items(_ROW, limits.TABLE_ROWS)},
         {
             **_ID,
             "column_settings": items(
                 nullable(record({}, {"align": text(among=("left", "center", "right")), "is_wrapped": flag})),
-                limits.TABLE_COLUMN_SETTINGS.value,
+                limits.TABLE_COLUMN_SETTINGS,
             ),
         },
     ),
-    _short_enough(limits.TABLE_TEXT.value, "table"),
+    _short_enough(limits.TABLE_TEXT, "table"),
 )
 
 DATA_TABLE = both(
@@ -375,25 +373,25 @@ DATA_TABLE = both(
         {
             "caption": text(),
             "rows": items(
-                items(typed({**_RAW, "rich_text": RICH_TEXT}), limits.DATA_TABLE_COLUMNS.value),
-                limits.DATA_TABLE_ROWS.value + 1,
+                items(typed({**_RAW, "rich_text": RICH_TEXT}), limits.DATA_TABLE_COLUMNS),
+                limits.DATA_TABLE_ROWS + 1,
                 least=2,
             ),
         },
         {
             **_ID,
-            "page_size": number(1, limits.DATA_TABLE_PAGE.value, whole=True),
+            "page_size": number(1, limits.DATA_TABLE_PAGE, whole=True),
             "row_header_column_index": number(0, whole=True),
         },
     ),
     _is_grid,
-    _short_enough(limits.DATA_TABLE_TEXT.value, "data_table"),
+    _short_enough(limits.DATA_TABLE_TEXT, "data_table"),
 )
 
 # ---- charts ---------------------------------------------------------------------------------------
 
-_NAME = text(limits.CHART_NAME.value)
-_AXIS = text(limits.CHART_AXIS.value)
+_NAME = text(limits.CHART_NAME)
+_AXIS = text(limits.CHART_AXIS)
 _POINT = record({"label": _NAME, "value": number()})
 
 
@@ -413,22 +411,18 @@ def _fits_its_axis(value: Json, at: str) -> Iterator[ShapeProblem]:
 _SERIES = both(
     record(
         {
-            "series": items(
-                record({"name": _NAME, "data": items(_POINT, limits.CHART_POINTS.value)}), limits.CHART_SERIES.value
-            ),
+            "series": items(record({"name": _NAME, "data": items(_POINT, limits.CHART_POINTS)}), limits.CHART_SERIES),
             "axis_config": record(
-                {"categories": items(_NAME, limits.CHART_POINTS.value)}, {"x_label": _AXIS, "y_label": _AXIS}
+                {"categories": items(_NAME, limits.CHART_POINTS)}, {"x_label": _AXIS, "y_label": _AXIS}
             ),
         }
     ),
     _fits_its_axis,
 )
-_PIE = record(
-    {"segments": items(record({"label": _NAME, "value": number(0, above=True)}), limits.CHART_SEGMENTS.value)}
-)
+_PIE = record({"segments": items(record({"label": _NAME, "value": number(0, above=True)}), limits.CHART_SEGMENTS)})
 DATA_VISUALIZATION = record(
     {
-        "title": text(limits.CHART_TITLE.value),
+        "title": text(limits.CHART_TITLE),
         "chart": typed({"pie": _PIE, "bar": _SERIES, "line": _SERIES, "area": _SERIES}),
     },
     _ID,
@@ -443,16 +437,16 @@ _SURFACES: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("table", "data_table"), frozenset({"message"})),
 }
 _SUMS = (
-    ("markdown", limits.MARKDOWN.value),
-    ("table", limits.TABLE_TEXT.value),
-    ("data_table", limits.DATA_TABLE_TEXT.value),
+    ("markdown", limits.MARKDOWN),
+    ("table", limits.TABLE_TEXT),
+    ("data_table", limits.DATA_TABLE_TEXT),
 )
 
 
 def check(blocks: Any, *, surface: Surface = "message") -> list[ShapeProblem]:
     """Return what Slack would refuse in *blocks*; pointers begin at the list: `/1/elements/0/text`."""
     limit = limits.BLOCKS_PER_MESSAGE if surface == "message" else limits.BLOCKS_PER_VIEW
-    problems = list(items(typed(_BLOCKS), limit.value, least=0)(blocks, ""))
+    problems = list(items(typed(_BLOCKS), limit, least=0)(blocks, ""))
     if problems and not isinstance(blocks, list):
         return problems
     whole = [cast(Json, block) if isinstance(block, dict) else {} for block in cast("list[Any]", blocks)]
@@ -516,17 +510,17 @@ def _too_much(blocks: Sequence[Json], surface: Surface) -> Iterator[ShapeProblem
                         f"/{n}", "too_long", f"all {kind} blocks of a {surface} hold at most {limit} characters"
                     )
     tables = [n for n, block in enumerate(blocks) if block.get("type") == "table"]
-    if surface == "message" and len(tables) > (limit := limits.TABLES_PER_MESSAGE.value):
+    if surface == "message" and len(tables) > (limit := limits.TABLES_PER_MESSAGE):
         yield ShapeProblem(
             f"/{tables[limit]}", "only_one_table_allowed", "only one table block is allowed in a message"
         )
     charts = [n for n, block in enumerate(blocks) if block.get("type") == "data_visualization"]
-    if len(charts) > (limit := limits.CHARTS_PER_MESSAGE.value):
+    if len(charts) > (limit := limits.CHARTS_PER_MESSAGE):
         yield ShapeProblem(f"/{charts[limit]}", "too_many", f"no more than {limit} data_visualization blocks allowed")
 
 
 def _block(required: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None) -> Shape:
-    return record(required, {"block_id": text(limits.BLOCK_ID.value), **(optional or {})})
+    return record(required, {"block_id": text(limits.BLOCK_ID), **(optional or {})})
 
 
 def _has_words(value: Json, at: str) -> Iterator[ShapeProblem]:
@@ -536,7 +530,7 @@ def _has_words(value: Json, at: str) -> Iterator[ShapeProblem]:
 
 _TASK: dict[str, Shape] = {
     "task_id": text(),
-    "title": text(limits.TASK_TEXT.value),
+    "title": text(limits.TASK_TEXT),
     "status": text(among=("pending", "in_progress", "complete", "error")),
 }
 _TASK_CARD = _block(
@@ -545,13 +539,13 @@ _TASK_CARD = _block(
 )
 
 _BLOCKS: dict[str, Shape] = {
-    "markdown": _block({"text": text(limits.MARKDOWN.value)}),
+    "markdown": _block({"text": text(limits.MARKDOWN)}),
     "section": both(
         _block(
             {},
             {
-                "text": words(limits.SECTION_TEXT.value, *_MRKDWN),
-                "fields": items(words(limits.SECTION_FIELD.value, *_MRKDWN), limits.SECTION_FIELDS.value),
+                "text": words(limits.SECTION_TEXT, *_MRKDWN),
+                "fields": items(words(limits.SECTION_FIELD, *_MRKDWN), limits.SECTION_FIELDS),
                 "accessory": typed(SECTION_ACCESSORIES),
                 "expand": flag,
             },
@@ -559,24 +553,24 @@ _BLOCKS: dict[str, Shape] = {
         _has_words,
     ),
     "header": _block(
-        {"text": words(limits.HEADER_TEXT.value, "plain_text")},
-        {"level": number(1, limits.HEADER_LEVEL.value, whole=True)},
+        {"text": words(limits.HEADER_TEXT, "plain_text")},
+        {"level": number(1, limits.HEADER_LEVEL, whole=True)},
     ),
     "context": _block(
         {
             "elements": items(
-                typed({**dict.fromkeys(_MRKDWN, words(limits.CONTEXT_TEXT.value, *_MRKDWN)), "image": IMAGE}),
-                limits.CONTEXT_ELEMENTS.value,
+                typed({**dict.fromkeys(_MRKDWN, words(limits.CONTEXT_TEXT, *_MRKDWN)), "image": IMAGE}),
+                limits.CONTEXT_ELEMENTS,
             )
         }
     ),
     "divider": _block({}),
-    "actions": _block({"elements": items(typed(ACTIONS), limits.ACTIONS_ELEMENTS.value)}),
-    "context_actions": _block({"elements": items(typed(CONTEXT_ACTIONS), limits.CONTEXT_ACTIONS_ELEMENTS.value)}),
+    "actions": _block({"elements": items(typed(ACTIONS), limits.ACTIONS_ELEMENTS)}),
+    "context_actions": _block({"elements": items(typed(CONTEXT_ACTIONS), limits.CONTEXT_ACTIONS_ELEMENTS)}),
     "image": IMAGE,
     "input": _block(
-        {"label": words(limits.INPUT_LABEL.value, "plain_text"), "element": typed(INPUTS)},
-        {"hint": words(limits.INPUT_HINT.value, "plain_text"), "optional": flag, "dispatch_action": flag},
+        {"label": words(limits.INPUT_LABEL, "plain_text"), "element": typed(INPUTS)},
+        {"hint": words(limits.INPUT_HINT, "plain_text"), "optional": flag, "dispatch_action": flag},
     ),
     "rich_text": RICH_TEXT,
     "table": TABLE,
@@ -586,10 +580,10 @@ _BLOCKS: dict[str, Shape] = {
 }
 
 _ANY: Shape = lambda _value, _at: iter(())  # noqa: E731 -- blocks are checked for their surface
-_TITLE = words(limits.VIEW_TITLE.value, "plain_text")
+_TITLE = words(limits.VIEW_TITLE, "plain_text")
 _VIEW: dict[str, Shape] = {
-    "callback_id": text(limits.VIEW_CALLBACK_ID.value, least=0),
-    "private_metadata": text(limits.VIEW_METADATA.value, least=0),
+    "callback_id": text(limits.VIEW_CALLBACK_ID, least=0),
+    "private_metadata": text(limits.VIEW_METADATA, least=0),
 }
 _MODAL: dict[str, Shape] = {"submit": _TITLE, "close": _TITLE, "clear_on_close": flag, "notify_on_close": flag}
 _VIEWS: dict[str, Shape] = {

@@ -1,4 +1,4 @@
-"""What a message may hold: Slack's checks of texts, blocks, chunks and metadata."""
+"""What a message may hold, and the methods that post and read messages."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ _STATUSES = {"pending", "in_progress", "complete", "error"}
 _MAX_METADATA = 16_384  # bytes; Slack names no figure, only the error
 
 
-def blocks_of(arguments: Arguments, *, limit: int = limits.BLOCKS_PER_MESSAGE.value) -> list[Json] | None:
+def blocks_of(arguments: Arguments, *, limit: int = limits.BLOCKS_PER_MESSAGE) -> list[Json] | None:
     """Return the checked blocks of a message."""
     blocks = arguments.listed("blocks", "invalid_blocks_format")
     if blocks is not None:
@@ -74,7 +74,7 @@ def chunks_of(arguments: Arguments) -> list[Json]:
         chunks = [{"type": "markdown_text", "text": text}, *chunks]
     for n, chunk in enumerate(chunks):
         _check_chunk(n, chunk)
-    if sum(len(each["text"]) for each in chunks if each["type"] == "markdown_text") > limits.STREAM_CALL_TEXT.value:
+    if sum(len(each["text"]) for each in chunks if each["type"] == "markdown_text") > limits.STREAM_CALL_TEXT:
         raise MethodFailed("msg_too_long")
     return chunks
 
@@ -83,7 +83,7 @@ def append_chunks(chunks: list[Json], stream: Stream) -> list[str]:
     """Append *chunks* to *stream*; return the warnings."""
     warnings: list[str] = []
     fresh = "".join(each["text"] for each in chunks if each["type"] == "markdown_text")
-    if len(stream.markdown) + len(fresh) > limits.MARKDOWN.value:
+    if len(stream.markdown) + len(fresh) > limits.MARKDOWN:
         raise MethodFailed("msg_too_long")  # no page says how long a finished stream may be: the least is assumed
     _check_tables(chunks, stream)
     for chunk in chunks:
@@ -92,9 +92,9 @@ def append_chunks(chunks: list[Json], stream: Stream) -> list[str]:
                 stream.write(chunk["text"])
             case "blocks":
                 blocks = cast("list[Json]", chunk["blocks"])
-                if len(blocks) > limits.STREAM_CALL_BLOCKS.value:
+                if len(blocks) > limits.STREAM_CALL_BLOCKS:
                     warnings.append("surplus_blocks_dropped")
-                stream.parts.append(blocks[: limits.STREAM_CALL_BLOCKS.value])
+                stream.parts.append(blocks[: limits.STREAM_CALL_BLOCKS])
             case _:
                 _update_task(chunk, stream)
     return warnings
@@ -105,7 +105,7 @@ def _check_tables(chunks: list[Json], stream: Stream) -> None:
     block_lists = [cast("list[Json]", chunk["blocks"]) for chunk in chunks if chunk["type"] == "blocks"]
     held = [block for part in stream.parts if isinstance(part, list) for block in part]
     held += [block for blocks in block_lists for block in blocks]
-    if sum(block.get("type") == "table" for block in held) > limits.TABLES_PER_MESSAGE.value:
+    if sum(block.get("type") == "table" for block in held) > limits.TABLES_PER_MESSAGE:
         raise_problems("invalid_blocks", [ShapeProblem("/blocks", "only_one_table_allowed", "only one table block")])
 
 
@@ -125,13 +125,13 @@ def _check_chunk(n: int, chunk: Json) -> None:
         case "markdown_text":
             _strings(n, chunk, required=("text",))
         case "task_update":
-            _strings(n, chunk, ("id", "title", "status"), ("details", "output"), limits.TASK_TEXT.value)
+            _strings(n, chunk, ("id", "title", "status"), ("details", "output"), limits.TASK_TEXT)
             if chunk["status"] not in _STATUSES:
                 raise _bad_chunk(n, "status", f"must be one of {', '.join(sorted(_STATUSES))}")
         case "blocks":
             if not isinstance(blocks := chunk.get("blocks"), list):
                 raise _bad_chunk(n, "blocks", "must be a list")
-            check_blocks(cast("list[Json]", blocks)[: limits.STREAM_CALL_BLOCKS.value], f"/chunks/{n}/blocks")
+            check_blocks(cast("list[Json]", blocks)[: limits.STREAM_CALL_BLOCKS], f"/chunks/{n}/blocks")
         case _:
             raise _bad_chunk(n, "type", "unsupported chunk type")
 
@@ -182,7 +182,7 @@ def update(context: MethodContext, arguments: Arguments) -> Json:
     message = owned(context, channel, arguments.need("ts"), "cant_update_message")
     if message.stream is not None and not message.stream.settled(context.now):
         raise MethodFailed("streaming_state_conflict")
-    if len(arguments.text("text")) > limits.TEXT.value:
+    if len(arguments.text("text")) > limits.TEXT:
         raise MethodFailed("msg_too_long")
     composed = _composed(context, arguments, channel)
     before = payloads.as_json(message, context.app_id)
@@ -235,7 +235,7 @@ def _composed(context: MethodContext, arguments: Arguments, channel: Channel) ->
     return SlackMessage(
         channel.stamp(context.now),
         bot.id,
-        text[: limits.TEXT_HARD.value],
+        text[: limits.TEXT_HARD],
         team=context.workspace.id,
         bot_id=context.workspace.bot_id,
         blocks=blocks or [],

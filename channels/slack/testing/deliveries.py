@@ -1,4 +1,4 @@
-"""The app under test as Slack knows it: its secrets, its URLs and what it has subscribed to."""
+"""What is sent to the app under test, by requests or sockets, and the faults on the way."""
 
 import asyncio
 import json
@@ -359,7 +359,7 @@ class Sockets:
         await stream.prepare(request)
         self.opened += 1
         socket = Socket(self.opened, stream)
-        if len(self.open) >= limits.SOCKETS.value:
+        if len(self.open) >= limits.SOCKETS:
             await self._say(socket, {"type": "disconnect", "reason": "too_many_websockets"})
             await stream.close()
             return stream
@@ -460,7 +460,7 @@ class Sockets:
 
 DeliveryKind = Literal["events_api", "interactive", "slash_commands"]
 _PATHS: Mapping[DeliveryKind, int] = {"events_api": 0, "interactive": 1, "slash_commands": 2}
-_PAUSES = (limits.EVENT_RETRY_1.value, limits.EVENT_RETRY_2.value, limits.EVENT_RETRY_3.value)
+_PAUSES = (limits.EVENT_RETRY_1, limits.EVENT_RETRY_2, limits.EVENT_RETRY_3)
 _REDIRECTS = 2
 _OK = range(200, 300)
 

@@ -1,4 +1,4 @@
-"""`agents.sessions.*` and the older `assistant.threads.*`: status, title and suggested prompts of an agent."""
+"""The stand-in: a server of Slack's Web API, with sessions, streams, files and views."""
 
 import asyncio
 import json
@@ -75,7 +75,7 @@ def set_status(context: MethodContext, arguments: Arguments) -> Json:
     """`agents.sessions.setStatus`."""
     channel, root = _thread(context, arguments)
     status, title = status_of(arguments, "status"), arguments.text("title")
-    if len(title) > limits.SESSION_TITLE.value:
+    if len(title) > limits.SESSION_TITLE:
         raise MethodFailed("invalid_arguments", "[ERROR] title is too long [json-pointer:/title]")
     if root not in channel.sessions and title:
         session_at(channel, root).title = title
@@ -91,7 +91,7 @@ def rename(context: MethodContext, arguments: Arguments) -> Json:
     """`agents.sessions.rename`."""
     channel, root = _thread(context, arguments)
     title = arguments.need("title")
-    if len(title) > limits.SESSION_TITLE.value:
+    if len(title) > limits.SESSION_TITLE:
         raise MethodFailed("invalid_arguments", "[ERROR] title is too long [json-pointer:/title]")
     session_at(channel, root).title = title
     return {}
@@ -101,7 +101,7 @@ def bridge_status(context: MethodContext, arguments: Arguments) -> Json:
     """`assistant.threads.setStatus`: a text sets the session to `processing`, none to `active`."""
     channel, root = _thread(context, arguments)
     loading = arguments.texts("loading_messages")
-    if len(loading) > limits.LOADING_MESSAGES.value:
+    if len(loading) > limits.LOADING_MESSAGES:
         raise MethodFailed("invalid_arguments", "[ERROR] too many loading messages [json-pointer:/loading_messages]")
     session, status = session_at(channel, root), arguments.text("status")
     session.become("processing" if status else "active", context.now)
@@ -113,8 +113,8 @@ def set_prompts(context: MethodContext, arguments: Arguments) -> Json:
     """`assistant.threads.setSuggestedPrompts`: without effect where `thread_ts` is given."""
     channel = context.channel(arguments.need("channel_id"))
     prompts = arguments.listed("prompts", "invalid_arguments")
-    if not prompts or len(prompts) > limits.PROMPTS.value:
-        raise MethodFailed("invalid_arguments", f"[ERROR] from 1 to {limits.PROMPTS.value} [json-pointer:/prompts]")
+    if not prompts or len(prompts) > limits.PROMPTS:
+        raise MethodFailed("invalid_arguments", f"[ERROR] from 1 to {limits.PROMPTS} [json-pointer:/prompts]")
     for n, prompt in enumerate(prompts):
         texts: list[Any] = [prompt.get("title"), prompt.get("message")]
         if not all(isinstance(each, str) and each for each in texts):
@@ -220,7 +220,7 @@ def get_url(context: MethodContext, arguments: Arguments) -> Json:
     name, length = arguments.need("filename"), arguments.number("length", 0)
     if length <= 0:
         raise MethodFailed("invalid_arguments", "[ERROR] must be at least 1 [json-pointer:/length]")
-    if len(alt := arguments.text("alt_txt")) > limits.FILE_ALT.value:
+    if len(alt := arguments.text("alt_txt")) > limits.FILE_ALT:
         raise MethodFailed("invalid_arguments", "[ERROR] is too long [json-pointer:/alt_txt]")
     file = SlackFile(context.unique("F"), name, length, alt=alt)
     context.workspace.files[file.id] = file
@@ -317,7 +317,7 @@ def open_modal(context: MethodContext, arguments: Arguments) -> Json:
     view = arguments.mapping("view", "invalid_arguments")
     if view is None or view.get("type") != "modal":
         raise MethodFailed("invalid_arguments", "[ERROR] must be a modal [json-pointer:/view/type]")
-    if len(json.dumps(view).encode()) > limits.VIEW_BYTES.value:
+    if len(json.dumps(view).encode()) > limits.VIEW_BYTES:
         raise MethodFailed("view_too_large")
     raise_problems("invalid_arguments", check_view(view), "/view")
     opened = View(context.unique("V"), context.unique("h"), view, context.redeem(arguments.need("trigger_id")))
@@ -423,7 +423,7 @@ class SlackStandIn:
         app: App | None = None,
         rates: Rates | Literal["slack"] | None = "slack",
         echo: bool = True,
-        ack_within: float = limits.ACK_WITHIN.value,
+        ack_within: float = limits.ACK_WITHIN,
         signed_at: Callable[[], float] = machine_time,
     ) -> None:
         self.clock: Clock = clock or SystemClock()

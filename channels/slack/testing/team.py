@@ -1,4 +1,4 @@
-"""What a person writes into a modal, as Slack sends it: each field with its value, or with what was there first."""
+"""What people do and see in a workspace of the stand-in."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,7 +78,7 @@ def _several(element: Json, values: str | None) -> Json:
 
 def _written(element: Json, typed: str | None) -> Json:
     value = element.get("initial_value") if typed is None else typed
-    limit = element.get("max_length") or limits.INPUT_TEXT.value
+    limit = element.get("max_length") or limits.INPUT_TEXT
     if value is not None and len(value) > limit:
         raise NotPossible(f"A field holds at most {limit} characters.")
     return {"value": value or None}
@@ -129,7 +129,7 @@ class Tickets:
             raise MethodFailed("invalid_trigger_id")
         if entry.used:
             raise MethodFailed("exchanged_trigger_id")
-        if self._clock.now() - entry.made > limits.TRIGGER_AGE.value * 1000:
+        if self._clock.now() - entry.made > limits.TRIGGER_AGE * 1000:
             raise MethodFailed("expired_trigger_id")
         entry.used = True
         return entry.user
@@ -143,9 +143,9 @@ class Tickets:
     def use(self, name: str, body: Json) -> None:
         """Take an answer to a response URL; raises `used_url` or `expired_url`."""
         hook = self._hooks.get(name)
-        if hook is None or self._clock.now() - hook.made > limits.RESPONSE_URL_AGE.value * 1000:
+        if hook is None or self._clock.now() - hook.made > limits.RESPONSE_URL_AGE * 1000:
             raise MethodFailed("expired_url")
-        if hook.uses >= limits.RESPONSE_URL_USES.value:
+        if hook.uses >= limits.RESPONSE_URL_USES:
             raise MethodFailed("used_url")
         hook.uses += 1
         self.respond(hook.workspace, hook.channel, hook.user, body)

@@ -75,7 +75,7 @@ class Stream:
 
     def settled(self, now: int) -> bool:
         """Return whether it is over; it ends of itself at its age."""
-        if self.ended is None and now - self.started >= limits.STREAM_AGE.value * 1000:
+        if self.ended is None and now - self.started >= limits.STREAM_AGE * 1000:
             self.ended = "expired"
         return self.ended is not None
 
@@ -165,7 +165,7 @@ class SlackSession:
 
     def settled(self, now: int) -> SessionStatus:
         """Return the status; `processing` falls back to `active` after an hour."""
-        if self.status == "processing" and now - self.since >= limits.PROCESSING_AGE.value * 1000:
+        if self.status == "processing" and now - self.since >= limits.PROCESSING_AGE * 1000:
             self.status, self.loading = "active", ""
         return self.status
 

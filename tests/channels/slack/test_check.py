@@ -25,9 +25,9 @@ def changed(kind: str, path: str, value: Any) -> dict:
     return block
 
 
-def x(limit: limits.Limit) -> str:
+def x(limit: int) -> str:
     """Return one character more than *limit* allows."""
-    return "x" * (int(limit.value) + 1)
+    return "x" * (limit + 1)
 
 
 @for_each("kind", sorted(SAMPLES))
@@ -65,11 +65,11 @@ LONG = [
 
 
 @for_each("kind, path, limit", LONG)
-def test_a_text_has_its_longest_length(kind: str, path: str, limit: limits.Limit):
+def test_a_text_has_its_longest_length(kind: str, path: str, limit: int):
     """One character more than the limit is refused at the place of that text, the limit itself is not."""
     [problem] = [each for each in check([SAMPLES["divider"], changed(kind, path, x(limit))]) if each.pointer != "/1"]
     assert problem[:2] == (f"/1/{path}", "too_long")
-    assert problem.message == f"must be less than {limit.value + 1} characters"
+    assert problem.message == f"must be less than {limit + 1} characters"
     assert check([changed(kind, path, x(limit)[1:])]) == []
 
 
@@ -88,12 +88,12 @@ MANY = [
 
 
 @for_each("kind, path, limit", MANY)
-def test_a_list_has_its_longest_length(kind: str, path: str, limit: limits.Limit):
+def test_a_list_has_its_longest_length(kind: str, path: str, limit: int):
     """One item more than the limit, or none at all, is refused at the list."""
     inner: Any = SAMPLES[kind]
     for step in path.split("/"):
         inner = inner[int(step) if step.isdigit() else step]
-    many = [inner[0]] * (limit.value + 1)
+    many = [inner[0]] * (limit + 1)
     assert (f"/0/{path}", "too_many") in [problem[:2] for problem in check([changed(kind, path, many)])]
     assert (f"/0/{path}", "too_few") in [problem[:2] for problem in check([changed(kind, path, [])])]
 
@@ -159,7 +159,7 @@ def test_sums_go_over_all_blocks_of_a_message(kind: str):
 def test_counts_go_over_all_blocks_of_a_message():
     """50 blocks, two charts, and no block_id twice."""
     divider = SAMPLES["divider"]
-    assert check([divider] * limits.BLOCKS_PER_MESSAGE.value) == []
+    assert check([divider] * limits.BLOCKS_PER_MESSAGE) == []
     assert [problem[:2] for problem in check([divider] * 51)] == [("", "too_many")]
     assert check([divider] * 51, surface="modal") == []
     assert [problem[:2] for problem in check([SAMPLES["data_visualization"]] * 3)] == [("/2", "too_many")]

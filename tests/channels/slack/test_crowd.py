@@ -14,7 +14,7 @@ from tests.conftest import Fresh
 # The figures are of virtual time, which is stopped during transactions of SQLite alone: Postgres' driver waits by it.
 pytestmark = [pytest.mark.sqlite, pytest.mark.whole]
 
-MINUTE = limits.RATE_WINDOW.value + LEEWAY
+MINUTE = limits.RATE_WINDOW + LEEWAY
 Play = Callable[[Crowd], Awaitable[None]]
 Stage = Callable[..., None]
 

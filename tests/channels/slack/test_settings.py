@@ -113,7 +113,7 @@ async def test_files_that_claim_a_taken_place_do_not_start(make_core: MakeCore):
 
 def test_an_agent_has_as_many_prompts_as_slack_shows():
     """The bound is Slack's, and prompts are kept as they are written."""
-    assert limits.PROMPTS.value == MAX_PROMPTS
+    assert limits.PROMPTS == MAX_PROMPTS
     prompts = [{"title": f"Orders {n}", "message": "What is open?"} for n in range(MAX_PROMPTS)]
     assert SETTINGS.stored(SETTINGS.read({"prompts": prompts}))["prompts"] == prompts
 

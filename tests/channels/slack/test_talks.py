@@ -93,7 +93,7 @@ def test_forty_thousand_characters(talk: Talk):
     async def play(rig: Rig) -> None:
         root = (await rig.team.mentions("UANN", "CGENERAL", "everything")).ts
         shown = await done(rig, rig.team, root, 6)
-        assert sum(map(len, LONG)) > limits.TEXT_HARD.value
+        assert sum(map(len, LONG)) > limits.TEXT_HARD
         assert words(" ".join(each.text for each in shown)) == words("".join(LONG))
         assert [call.method for call in rig.stand_in.calls if not call.ok] == []
 

@@ -248,7 +248,7 @@ def test_whatever_is_asked_slack_takes_it(arguments: dict[str, Any], title: str)
         for page in pages(found, HERE):
             for form in (page, page.plain):
                 assert check(list(form.blocks)) == []
-                assert 0 < len(form.text) <= limits.TEXT.value
+                assert 0 < len(form.text) <= limits.TEXT
                 rich = [block for block in form.blocks if block["type"] == "rich_text"]
-                assert len(drawn(rich)) <= limits.RICH_TEXT.value
+                assert len(drawn(rich)) <= limits.RICH_TEXT
                 assert len(json.dumps(form.blocks, ensure_ascii=False)) < 60_000

@@ -16,7 +16,7 @@ from tests.channels.slack.outbound.test_text import ACTIVE, is_within, shown, si
 def assert_sound(payload: Payload) -> None:
     """Assert that Slack takes *payload* and that it mentions no one."""
     assert check(list(payload.blocks)) == []
-    assert 0 < len(payload.text) <= limits.TEXT.value
+    assert 0 < len(payload.text) <= limits.TEXT
     assert not ACTIVE.search(payload.text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
     assert "<" not in payload.text
     assert not ACTIVE.search(json.dumps(payload.blocks, ensure_ascii=False).replace("\\\\", "\\"))
@@ -83,7 +83,7 @@ def test_a_long_answer_is_split_rather_than_lost():
 def test_a_post_may_hold_more_than_an_update():
     """With the room of a post one message takes 12,000 characters of Markdown."""
     markdown = "\n\n".join("word " * 60 for _ in range(39))
-    assert len(payloads(markdown, text_room=limits.TEXT_HARD.value)) == 1
+    assert len(payloads(markdown, text_room=limits.TEXT_HARD)) == 1
     assert len(payloads(markdown)) > 1
 
 

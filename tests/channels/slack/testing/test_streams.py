@@ -59,7 +59,7 @@ async def test_a_stream_lives_five_minutes(clock: FakeClock, team: Team, slack: 
     """After that it takes nothing and its message can be updated; before, it cannot."""
     ts = str((await slack.chat_startStream(channel="CGENERAL", thread_ts=root, markdown_text="a", **ANN))["ts"])
     assert await code(slack.chat_update(channel="CGENERAL", ts=ts, text="b")) == "streaming_state_conflict"
-    clock.advance(limits.STREAM_AGE.value)
+    clock.advance(limits.STREAM_AGE)
     append = slack.chat_appendStream(channel="CGENERAL", ts=ts, markdown_text="b")
     assert await code(append) == "message_not_in_streaming_state"
     assert await code(slack.chat_stopStream(channel="CGENERAL", ts=ts)) == "message_not_in_streaming_state"

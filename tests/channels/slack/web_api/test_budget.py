@@ -10,8 +10,8 @@ from channels.slack import limits
 from channels.slack.pace import POST, CallBudget
 
 START, UPDATE = "chat.startStream", "chat.update"
-N = limits.TIER_2.value
-MINUTE = limits.RATE_WINDOW.value * 1000
+N = limits.TIER_2
+MINUTE = limits.RATE_WINDOW * 1000
 
 
 def test_a_minute_takes_as_many_calls_as_the_tier_says():
@@ -56,7 +56,7 @@ def test_a_channel_takes_a_post_per_second():
 def test_a_workspace_takes_so_many_posts_however_many_channels_it_has():
     """Posts are also counted per workspace, with a cautious cap."""
     budget = CallBudget()
-    cap = limits.POSTS_PER_WORKSPACE.value
+    cap = limits.POSTS_PER_WORKSPACE
     assert sum(budget.take(POST, "T1", f"C{n}", 0) == 0.0 for n in range(cap + 5)) == cap
 
 

@@ -10,8 +10,8 @@ from channels.slack import limits
 from channels.slack.pace import LEEWAY, POST, UPDATE, Pacer
 
 START, APPEND = "chat.startStream", "chat.appendStream"
-MINUTE = limits.RATE_WINDOW.value + LEEWAY
-N = limits.TIER_2.value
+MINUTE = limits.RATE_WINDOW + LEEWAY
+N = limits.TIER_2
 
 
 class Office:
@@ -30,7 +30,7 @@ class Office:
         return task
 
     async def spend(self, method: str = START) -> None:
-        for _ in range(limits.rate(method).value):
+        for _ in range(limits.rate(method)):
             await self.pacer.admit(method, "T1", None)
 
     async def later(self, seconds: float) -> list[str]:
@@ -137,7 +137,7 @@ async def edits(office: Office, method: str, threads: int, seconds: float) -> li
             if due[n] <= tick:
                 wait = office.pacer.offer(method, "T1", None)
                 counts[n] += not wait
-                due[n] = tick + 10 * (wait or limits.APPEND_EVERY.value)
+                due[n] = tick + 10 * (wait or limits.APPEND_EVERY)
         office.clock.advance(0.1)
     return counts
 
@@ -146,7 +146,7 @@ async def edits(office: Office, method: str, threads: int, seconds: float) -> li
 async def test_edits_do_not_come_in_waves(office: Office, threads: int):
     """In each third of a minute some edits go, however many threads ask."""
     for third in range(9):
-        part = sum(await edits(office, APPEND, threads, MINUTE / 3)) / limits.TIER_4.value
+        part = sum(await edits(office, APPEND, threads, MINUTE / 3)) / limits.TIER_4
         assert 0.15 <= part <= (0.6 if third == 0 else 0.4)
 
 

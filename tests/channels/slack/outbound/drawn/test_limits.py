@@ -34,7 +34,7 @@ def is_sent(blocks: tuple[dict[str, Any], ...], text: str) -> None:
     assert not [each for each in mrkdwn if ACTIVE.search(unescape(each)) or "<" in each]
     json.dumps(blocks, allow_nan=False).encode()
     text.encode()
-    assert len(text) <= limits.DRAWN_TEXT.value
+    assert len(text) <= limits.DRAWN_TEXT
 
 
 def strings(part: Any) -> Iterator[str]:
@@ -98,9 +98,9 @@ def test_a_message_is_valid(renders: list[ShownRender], data: st.DataObject):
     ladders = Ladders()
     chosen = choose([ladder for each in named if (ladder := ladders.of(each))], refused)
     blocks = tuple(block for choice in chosen for block in choice.form.with_file("F1"))
-    is_sent(blocks, "\n".join(choice.form.text for choice in chosen)[: limits.DRAWN_TEXT.value])
-    assert sum(len(choice.form.text) for choice in chosen) <= limits.DRAWN_TEXT.value
-    assert len(blocks) <= limits.DRAWN_BLOCKS.value
+    is_sent(blocks, "\n".join(choice.form.text for choice in chosen)[: limits.DRAWN_TEXT])
+    assert sum(len(choice.form.text) for choice in chosen) <= limits.DRAWN_TEXT
+    assert len(blocks) <= limits.DRAWN_BLOCKS
 
 
 @_QUIET
