@@ -138,7 +138,9 @@ async def test_a_first_run_uses_the_newest_version_of_its_agent(make_core: MakeC
     """An agent that another process changed, renamed or deleted is used, found or unknown as it is now."""
     provider = ScriptedProvider(lambda _: [say("Hi.")])
     here = await make_core(provider)
-    there = await make_core(provider, clock=FakeClock())  # it looks at no run of the other's
+    clock = FakeClock()
+    there = await make_core(provider, clock=clock)
+    await clock.slept(2)  # it has looked, and takes no run of the other's
     first = await here.run_agent("assistant", inbound("Hello"))
     await there.agents.update("assistant", {"instructions": "Be long."})
     second = await here.run_agent("assistant", inbound("Hello"))
