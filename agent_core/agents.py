@@ -237,8 +237,8 @@ class Persona(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class Compaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How the window of a long conversation is made shorter.
 
-    `summary`: first old results of tools become placeholders, then *model* (`provider:name`; None: the small one of the
-    session's provider) sums up the older part. `cut`: the older part is left out. `off`: nothing is done.
+    `summary`: *model* (`provider:name`; None: the conversation's own) sums up the older part. `cut`: old results of
+    tools become placeholders, then the older part is left out. `off`: nothing is done.
     """
 
     kind: Literal["summary", "cut", "off"] = "summary"
